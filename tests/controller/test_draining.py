@@ -10,8 +10,9 @@ import pytest
 
 from stormwright.base.clock import WallClock
 from stormwright.controller.draining import USUAL, Draining, DrainPolicy, drain
-from stormwright.controller.tally import CHECKPOINT_SPOUT, Checkpoints, Tally
+from stormwright.controller.tally import Checkpoints, Tally
 from stormwright.errors import MoveError
+from stormwright.model.requests import CHECKPOINT_SPOUT
 from tests.controller.builders import record
 
 TICK_S = 0.5

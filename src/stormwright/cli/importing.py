@@ -239,7 +239,8 @@ def serialized(
 
 def _check_stateful(found: Sequence[Topology], stateful: Sequence[str]) -> None:
     """Refuse unknown names of stateful topologies, and name topologies that may be stateful."""
-    from stormwright.formats.storm.submission import CHECKPOINT_SPOUT, STATE_KEYS
+    from stormwright.formats.storm.submission import STATE_KEYS
+    from stormwright.model.requests import CHECKPOINT_SPOUT
 
     names = [topology.name for topology in found]
     if unknown := [name for name in stateful if name not in names]:

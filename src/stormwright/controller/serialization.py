@@ -10,7 +10,7 @@ in one worker, nothing shows that it can leave.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,6 +36,11 @@ class _Streams:
     unknown: set[tuple[str, str]] = field(default_factory=set)
     next_look_s: float = float("-inf")
 
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Numbers of streams of each kind; none changes without them."""
+        return len(self.failed), len(self.sized), len(self.unknown)
+
 
 class Serialization:
     """Topologies whose tuples cannot leave their worker, by the records of all workers; thread-safe."""
@@ -44,13 +49,15 @@ class Serialization:
         self._lock = threading.Lock()
         self._topologies: dict[str, _Streams] = {}
         self._confined: dict[str, tuple[Topology, str, Topology]] = {}
-        self._known: tuple[Problem, Mapping[str, str], Problem] | None = None
+        self._changes = 0
+        self._known: tuple[Problem, int, Problem] | None = None
 
     def count(self, records: Iterable[LogRecord]) -> None:
         """Count new records."""
         with self._lock:
             for record in records:
                 known = self._topologies.setdefault(record["worker"]["topology"], _Streams())
+                before = known.counts
                 for component, stream, why in record.get("unserializable") or ():
                     known.failed[component, stream] = why
                     known.unknown.discard((component, stream))
@@ -58,31 +65,29 @@ class Serialization:
                 if not now_s < known.next_look_s < now_s + 2 * _LOOK_S:
                     known.next_look_s = now_s + _LOOK_S
                     _look(known, record)
+                self._changes += known.counts != before
 
     def confine(self, problem: Problem) -> Problem:
         """Return a problem whose topologies that cannot leave their worker say so in their configuration (`CONFINED`).
 
-        The same problem gives the same result as long as nothing new is known.
+        The same problem gives the same result as long as nothing new is known: each second and each page calls this.
         """
-        reasons = self._reasons(problem)
-        known = self._known
-        if known is None or known[0] is not problem or known[1] != reasons:
+        known, changes = self._known, self._changes
+        if known is None or known[0] is not problem or known[1] != changes:
+            reasons = self._reasons(problem)
+            self._confined = {name: found for name, found in self._confined.items() if name in reasons}
             topologies = tuple(self._topology(each, reasons.get(each.id, "")) for each in problem.topologies)
             result = replace(problem, topologies=topologies) if reasons else problem
-            self._known = known = (problem, reasons, result)
+            self._known = known = (problem, changes, result)
         return known[2]
 
     def _reasons(self, problem: Problem) -> dict[str, str]:
+        index = problem.topology_index
         with self._lock:
-            for gone in self._topologies.keys() - problem.topology_index.keys():
-                if len(self._topologies) > 2 * len(problem.topologies):
-                    del self._topologies[gone]
-            found = {}
-            for topology, streams in self._topologies.items():
-                index = problem.topology_index.get(topology)
-                if index is not None and (why := _why(streams, _workers(problem, index))):
-                    found[topology] = why
-        return found
+            # One that was only just submitted is known again with its next record.
+            self._topologies = {each: streams for each, streams in self._topologies.items() if each in index}
+            found = {each: _why(streams, problem, index[each]) for each, streams in self._topologies.items()}
+        return {topology: why for topology, why in found.items() if why}
 
     def _topology(self, topology: Topology, why: str) -> Topology:
         """Return a topology with the reason; the same object each time, as much is remembered by it."""
@@ -110,11 +115,11 @@ def _look(known: _Streams, record: LogRecord) -> None:
             known.unknown.add(key)
 
 
-def _why(streams: _Streams, workers: int) -> str:
+def _why(streams: _Streams, problem: Problem, topology: int) -> str:
     if streams.failed:
         (component, name), error = min(streams.failed.items())
         return f"tuples of {component} on stream {name} cannot be serialized ({error})"
-    if streams.unknown and workers == 1:
+    if streams.unknown and _workers(problem, topology) == 1:
         component, name = min(streams.unknown)
         return f"nothing has left its worker, and whether tuples of {component} on stream {name} can is unknown"
     return ""

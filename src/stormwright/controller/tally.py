@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from stormwright.base.clock import WALL, Clock
 from stormwright.model import WorkerSlot
+from stormwright.model.requests import CHECKPOINT_SPOUT
 from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 
 #: Newest records kept for measurements: an hour of ten workers that report twice a second.
@@ -41,10 +42,6 @@ CRASHES, CRASHES_S, UNACKED_S = 2, 180.0, 20.0
 
 #: Quiet records of a worker whose arrival is remembered.
 MAX_QUIET = 64
-
-
-#: The spout that begins the steps of checkpoints, if a topology has stateful bolts.
-CHECKPOINT_SPOUT = "$checkpointspout"
 
 
 @dataclass(frozen=True)

@@ -191,9 +191,9 @@ class Obstacles:
         problem, e = self._problem, int(self._problem.executor_offset[topology]) + executor
         if self.slots[e] != UNPLACED or not problem.slots or not UserLimits().allowed(problem):
             return
-        slots = self.slots.copy()
-        own = self.own_slots(topology)
-        slots[e] = own[0] if len(own) else np.flatnonzero(~np.isin(np.arange(len(problem.slots)), slots))[:1].sum()
+        slots, own = self.slots.copy(), self.own_slots(topology)
+        # Where it is does not matter, but for whether it takes a slot more.
+        slots[e] = own[0] if len(own) else next((s for s in range(len(problem.slots)) if s not in slots), 0)
         user = user_of(problem.topologies[topology])
         for exceeded in UserLimits().violations(PlacedExecutors(problem, slots)):
             if exceeded.user == user:

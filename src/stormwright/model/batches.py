@@ -50,10 +50,10 @@ def batch_faults(topology: Topology, conf: Mapping[str, Any]) -> Iterator[BatchF
     conf
         Configuration of the cluster.
     """
-    merged = {**conf, **{key: value for key, value in topology.conf.items() if value is not None}}
 
     def size(key: str, default: float) -> float:
-        value = merged.get(key)
+        value = topology.conf.get(key)
+        value = conf.get(key) if value is None else value
         return float(value) if is_amount(value) else default
 
     for batch, (queue, one, usual) in _QUEUES.items():

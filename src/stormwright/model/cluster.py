@@ -63,12 +63,6 @@ class Supervisor:
         return self.resources.get("memory.mb", float("inf"))
 
 
-def has_default_capacity(supervisor: Supervisor) -> bool:
-    """Return whether a node has the CPU and memory that a supervisor declares by default (Storm 2.8.3)."""
-    resources = supervisor.resources
-    return resources.get("cpu.pcore.percent") == DEFAULT_CPU_PERCENT and resources.get("memory.mb") == DEFAULT_MEMORY_MB
-
-
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """The nodes of a problem as read-only arrays.
@@ -98,6 +92,14 @@ class Cluster:
             and self.blacklisted_hosts is blacklisted
             and self.greylisted_supervisors is greylisted
         )
+
+    @cached_property
+    def default_nodes(self) -> int:
+        """Number of nodes if each declares the CPU and memory that a supervisor declares by default, else 0."""
+        declared = [each.resources for each in self.supervisors]
+        by_default = DEFAULT_CPU_PERCENT, DEFAULT_MEMORY_MB
+        alike = all((of.get("cpu.pcore.percent"), of.get("memory.mb")) == by_default for of in declared)
+        return len(declared) if alike else 0
 
     @cached_property
     def slots(self) -> tuple[WorkerSlot, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from stormwright.errors import Fault, InputError
 from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray
 from stormwright.model.assignment import TopologyAssignment
-from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot, has_default_capacity
+from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
 from stormwright.model.component_limits import ComponentLimits
 from stormwright.model.demand import Demand
 from stormwright.model.faults import MAX_FAULTS
@@ -123,9 +123,8 @@ class Problem(ByContent):
             cluster = Cluster(*nodes)
         if workload is None or not workload.is_of(self.topologies, self.conf):
             workload = Workload(self.topologies, self.conf)
-        default_nodes = len(self.supervisors) if all(map(has_default_capacity, self.supervisors)) else 0
-        if demand is None or not demand.is_of(workload, self.load, self.core_hz, default_nodes):
-            demand = Demand(workload, self.load, self.core_hz, default_nodes)
+        if demand is None or not demand.is_of(workload, self.load, self.core_hz, cluster.default_nodes):
+            demand = Demand(workload, self.load, self.core_hz, cluster.default_nodes)
         if running is None or running.cluster is not cluster or running.workload is not workload:
             running = CurrentPlacement(cluster, workload, self.current)
         elif running.current is not self.current:

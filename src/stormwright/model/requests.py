@@ -43,6 +43,9 @@ _DEFAULTS = {CPU: 10.0, ON_HEAP: 128.0, OFF_HEAP: 0.0}
 ACKER = "__acker"
 METRICS_CONSUMER = "__metrics_"
 
+#: The spout that Storm adds to a topology with a stateful bolt: it begins the steps of checkpoints.
+CHECKPOINT_SPOUT = "$checkpointspout"
+
 #: How the ids of Storm's own components begin → how the keys for them do.
 _SYSTEM = {ACKER: "topology.acker.", METRICS_CONSUMER: "topology.metrics.consumer."}
 _SYSTEM_KEYS = {

@@ -98,6 +98,12 @@ def test_written_load_is_read_again_with_the_same_rates(tmp_path):
         assert stream["execTime"].keys() == {"mean", "stddev", "min", "max"}
 
 
+def test_components_without_executors_neither_send_nor_receive(tmp_path):
+    problem = read(tmp_path, RECORDED.replace("config: {", "config: {topology.tasks: 0, "))
+    assert [each.id for each in problem.topologies[0].components] == ["__acker"]
+    assert not problem.loads[0].cpu_hz.any()
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(1, 1e5), min_size=2, max_size=4), st.sampled_from(["SHUFFLE", "LOCAL_OR_SHUFFLE", "GLOBAL"]))
 def test_a_chain_of_any_rates_survives(tmp_path_factory, rates, kind):

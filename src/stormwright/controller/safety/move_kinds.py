@@ -31,10 +31,10 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from stormwright.controller.reports import MoveLimits
-from stormwright.controller.tally import CHECKPOINT_SPOUT
 from stormwright.model import Component, Topology
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.humanize import counted
+from stormwright.model.requests import CHECKPOINT_SPOUT
 from stormwright.model.topology_config import MOVE
 from stormwright.plans.modes import MoveKind
 from stormwright.plans.plan import TopologyMove

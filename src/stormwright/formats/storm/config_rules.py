@@ -229,9 +229,9 @@ def _fits(kind: str, value: object) -> bool:
             return isinstance(value, bool)
         case "integer" | "count" | "positive count":
             least = {"integer": -(2**31), "count": 0, "positive count": 1}[kind]
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 return False
-            return value == int(value) and least <= value < 2**31 if math.isfinite(value) else False
+            return value == int(value) and least <= value < 2**31
         case "number" | "amount" | "positive number":
             if isinstance(value, bool) or not isinstance(value, int | float):
                 return False

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -104,6 +105,11 @@ class RecordedGroupingDocument(FormatDocument):
     type: str | None = None
     stream: str = Field("default", alias="streamId")
 
+    @property
+    def kind(self) -> str | None:
+        """As Storm's interface names it; None if there is no such grouping."""
+        return _GROUPINGS.get((self.type or "SHUFFLE").upper())
+
 
 class RecordedInputDocument(FormatDocument):
     """A subscription of a bolt, and the milliseconds that a tuple takes until it is executed, and acked."""
@@ -152,7 +158,9 @@ def read_loadgen(
         except InputError as error:
             errors.append(error)
             continue
-        if document is not None and not any(_wrong(document, faults)):
+        if document is not None:
+            _check(document, faults)
+        if document is not None and not faults:
             conf = cluster.over(Layer(document.config or {}, faults, "$.config"))
             components = list(_components(document, faults))
             topology = submitted(document.name or path.stem, components, conf, cluster, number)
@@ -164,68 +172,69 @@ def read_loadgen(
     return tuple(topologies), LoadProfile(loads), errors
 
 
-def _wrong(document: LoadgenDocument, faults: FaultList) -> Iterator[bool]:
-    """Add the faults between parts of a file, and yield that there is one."""
-    bolts = document.bolts or []
-    components = {each.id: each for each in (*document.spouts, *bolts)}
-    if len(components) < len(document.spouts) + len(bolts):
+def _check(document: LoadgenDocument, faults: FaultList) -> None:
+    """Add the faults between parts of a file."""
+    bolts = {each.id for each in document.bolts or ()}
+    everything = [*document.spouts, *(document.bolts or ())]
+    if len({each.id for each in everything}) < len(everything):
         faults.add("two components have the same id", "$")
-        yield True
-    emitted = {(each.id, output.stream) for each in components.values() for output in each.streams or ()}
+    emitted = {(each.id, output.stream) for each in everything for output in each.streams or ()}
     for number, stream in enumerate(document.streams or ()):
         at = join_path("$", "streams", number)
-        if stream.to not in {each.id for each in bolts}:
+        if stream.to not in bolts:
             faults.add(f"unknown bolt {shown(stream.to)}", join_path(at, "to"))
-            yield True
         if (stream.source, stream.grouping.stream) not in emitted:
             of = f"{shown(stream.source)} has no stream {shown(stream.grouping.stream)}"
             faults.add(f"{of} in its streams", join_path(at, "from"))
-            yield True
-        if stream.grouping.type is not None and stream.grouping.type.upper() not in _GROUPINGS:
+        if stream.grouping.kind is None:
             faults.add(f"should be one of {', '.join(_GROUPINGS)}", join_path(at, "grouping", "type"))
-            yield True
 
 
 def _components(document: LoadgenDocument, faults: FaultList) -> Iterator[UserComponent]:
     inputs: dict[str, list[Grouping]] = {}
     for stream in document.streams or ():
-        kind = _GROUPINGS[(stream.grouping.type or "SHUFFLE").upper()]
+        kind = stream.grouping.kind or ""
         fields = ("key",) if kind == "fields" else ()
         inputs.setdefault(stream.to, []).append(Grouping(stream.source, stream.grouping.stream, kind, fields))
-    for kind, components in (("spouts", document.spouts), ("bolts", document.bolts or [])):
+    for kind, components in (("spout", document.spouts), ("bolt", document.bolts or [])):
         for number, each in enumerate(components):
             amounts = {SINGLE[CPU]: each.cpu_load, SINGLE[ON_HEAP]: each.memory_load}
-            layer = Layer({key: value for key, value in amounts.items() if value}, faults, f"$.{kind}[{number}]")
-            own = tuple(inputs.get(each.id, ())) if kind == "bolts" else ()
-            yield UserComponent(each.id, kind.removesuffix("s"), each.parallelism, StormConf([layer]), own)
+            layer = Layer({key: value for key, value in amounts.items() if value}, faults, f"$.{kind}s[{number}]")
+            own = tuple(inputs.get(each.id, ())) if kind == "bolt" else ()
+            yield UserComponent(each.id, kind, each.parallelism, StormConf([layer]), own)
 
 
 def _load(document: LoadgenDocument, topology: Topology, core_hz: float, cluster: StormConf) -> TopologyLoad:
-    """Return the load of a recorded topology: its streams, those of its ackers, and the CPU of execution."""
+    """Return the load of a recorded topology: its streams, those of its ackers, and the CPU of execution.
+
+    Components that the configuration leaves without executors neither send nor receive.
+    """
     index, executors = topology.component_index, topology.executor_counts
-    components = {each.id: each for each in (*document.spouts, *(document.bolts or ()))}
+    rate_tps = {
+        (each.id, output.stream): output.rate.mean
+        for each in (*document.spouts, *(document.bolts or ()))
+        for output in each.streams or ()
+    }
     streams, received = list[StreamRate](), np.zeros(len(topology.components))
     cpu_hz = np.zeros(len(topology.components))
     for each in document.streams or ():
-        outputs = components[each.source].streams or ()
-        tps = next(output.rate.mean for output in outputs if output.stream == each.grouping.stream)
-        kind = _GROUPINGS[(each.grouping.type or "SHUFFLE").upper()]
+        if each.source not in index or each.to not in index:
+            continue
+        kind, tps = each.grouping.kind or "", rate_tps[each.source, each.grouping.stream]
         streams.append(StreamRate(index[each.source], index[each.to], kind, tps))
         each_receives = tps * executors[each.source] / (1 if kind == "all" else executors[each.to])
         received[index[each.to]] += each_receives
         ms = each.exec_time.mean if each.exec_time else 0.0
         cpu_hz[index[each.to]] += each_receives * (ms if ms < _WAITS_MS else 0.0) / 1000 * core_hz
     if (acker := index.get(ACKER)) is not None:
-        trees = 0.0
         for spout in document.spouts:
-            tps = sum(output.rate.mean for output in spout.streams or ())
-            streams.append(StreamRate(index[spout.id], acker, "fields", tps))
-            trees += tps * spout.parallelism
-        acks = ((bolt, received[index[bolt.id]]) for bolt in document.bolts or ())
-        streams += [StreamRate(index[bolt.id], acker, "fields", float(tps)) for bolt, tps in acks if tps]
-        for spout in document.spouts:
-            of_spout = sum(output.rate.mean for output in spout.streams or ()) * spout.parallelism
-            streams.append(StreamRate(acker, index[spout.id], "direct", of_spout / executors[ACKER]))
+            if spout.id in index:
+                tps = sum(output.rate.mean for output in spout.streams or ())
+                streams.append(StreamRate(index[spout.id], acker, "fields", tps))
+                of_acker = tps * executors[spout.id] / executors[ACKER]
+                streams.append(StreamRate(acker, index[spout.id], "direct", of_acker))
+        acked = np.flatnonzero(received)
+        streams += [StreamRate(number, acker, "fields", float(received[number])) for number in acked.tolist()]
     load = with_streams(silent_load(topology, core_hz, cluster.selected(("topology.",))), topology, streams)
     return replace(load, cpu_hz=cpu_hz[topology.executor_component])
 
@@ -327,18 +336,21 @@ class _Rates:
         copies = len(self._executors(to)) if grouping.kind == "all" else 1
         return self._sent(source, to) / (max(alike, 1) * copies)
 
+    @cached_property
+    def _received(self) -> FloatArray:
+        """Tuples/s that each executor receives."""
+        load, count = self._load, len(self._component)
+        received = np.bincount(load.pair_target, load.pair_tps, count).astype(float)
+        of_component = np.bincount(load.flow_component, load.flow_tps, len(self._topology.components))
+        executors = np.bincount(self._component, minlength=len(of_component))
+        received += (of_component / np.maximum(executors, 1))[self._component]
+        return received
+
     def ms_per_tuple(self, component: str) -> FloatArray:
         """Milliseconds of CPU that each executor of a component uses for a tuple; of those that receive any."""
-        load, count = self._load, len(self._component)
-        received = np.bincount(load.pair_target, load.pair_tps, count)
-        for target in range(len(self._topology.components)):
-            flows = load.flow_component == target
-            members = np.flatnonzero(self._component == target)
-            if len(members):
-                received[members] += load.flow_tps[flows].sum() / len(members)
         executors = self._executors(component)
-        own = executors[received[executors] > 0]
-        took: FloatArray = 1000 * load.cpu_hz[own] / self._core_hz / received[own]
+        own = executors[self._received[executors] > 0]
+        took: FloatArray = 1000 * self._load.cpu_hz[own] / self._core_hz / self._received[own]
         return took
 
 

@@ -17,7 +17,16 @@ from stormwright.formats.storm.conf import TOPOLOGY_KEYS, StormConf
 from stormwright.formats.storm.config_rules import refused_values
 from stormwright.model.constraints.users import SUBMITTER
 from stormwright.model.fallback import FALLBACK, STORM_SCHEDULER, is_resource_aware
-from stormwright.model.requests import ACKER, METRICS_CONSUMER, OFF_HEAP, ON_HEAP, RESOURCES, SINGLE, read_requests
+from stormwright.model.requests import (
+    ACKER,
+    CHECKPOINT_SPOUT,
+    METRICS_CONSUMER,
+    OFF_HEAP,
+    ON_HEAP,
+    RESOURCES,
+    SINGLE,
+    read_requests,
+)
 from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology
 
 EVENT_LOGGER = "__eventlogger"
@@ -35,8 +44,8 @@ _RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 
 _TREE_ID = ("id",)
 
-#: The spout that Storm adds to a topology with a stateful bolt, and the stream of its checkpoints.
-CHECKPOINT_SPOUT, _CHECKPOINTS = "$checkpointspout", "$checkpoint"
+#: The stream of checkpoints.
+_CHECKPOINTS = "$checkpoint"
 
 #: How the keys begin that concern stateful topologies alone.
 STATE_KEYS = "topology.state."

@@ -143,12 +143,13 @@ class HealthMonitor:
         names = {each.id: each.name for each in problem.topologies} if problem else {}
         supervisors = {each.id: rest_of_sentence(each) for each in silent}
         named = set()
-        of_trees = failing_texts(self._workers.failing(), names)
+        failing = self._workers.failing()
+        of_trees = failing_texts(failing, names)
         for each in (*worker_texts(faults, names, self._node, supervisors), *of_trees):
             page = _topology(each.topology) if each.topology else _node(each.supervisor)
             add("bad" if each.is_bad else "warn", each.text, page)
             named |= {each.supervisor} if each.is_bad and each.supervisor else set()
-        stuck = {each.topology for each in self._workers.failing()}
+        stuck = {each.topology for each in failing}
         for topology, fault in _batch_faults(problem) if problem else ():
             is_bad = fault.ends_workers or topology.id in stuck
             add("bad" if is_bad else "warn", f"{topology.name}: {fault.text}", _topology(topology.id))

@@ -14,9 +14,10 @@ from statistics import median
 from typing import NamedTuple
 
 from stormwright.base.clock import Clock
-from stormwright.controller.tally import CHECKPOINT_SPOUT, CRASHES, CRASHES_S
+from stormwright.controller.tally import CRASHES, CRASHES_S
 from stormwright.history.evaluation.window import is_warm
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.model.requests import CHECKPOINT_SPOUT
 from stormwright.perflog.records import LogRecord
 
 #: Seconds and intervals without a record from which a worker is silent.

@@ -24,7 +24,7 @@ from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
-from stormwright.storm.local_cluster.plan import Node
+from stormwright.storm.local_cluster.plan import Node, of_nodes
 from stormwright.workbench.demo.measure import compiler_share
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.submissions import Submission, parse_submissions
@@ -149,9 +149,7 @@ class ClusterLab:
 
     def lift_limits(self, block: Block) -> None:
         """Set the limits of nodes for starting workers."""
-        limits = self.cores_in(block)
-        most = max(limits) if isinstance(limits, tuple) else limits
-        self.cluster.limit_nodes(max(wide_cores(self._kind), most), WIDE_LINK)
+        self.cluster.limit_nodes(max(wide_cores(self._kind), *of_nodes(self.cores_in(block), 1)), WIDE_LINK)
 
     def warm_up(self, problem: Problem, seconds: float) -> None:
         """Return when workers have run for a while and compile little, or twice the time has passed.

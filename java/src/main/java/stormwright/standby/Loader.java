@@ -17,11 +17,11 @@ public final class Loader {
      */
     public static void load(Path list) throws IOException {
         if (Files.exists(list)) {
-            Deference deference = new Deference();
+            CpuBackoff backoff = new CpuBackoff();
             try (var lines = Files.lines(list)) {
                 lines.map(line -> line.split(" ", 2)[0].replace('/', '.')).forEach(name -> {
                     load(name);
-                    deference.pause();
+                    backoff.pause();
                 });
             }
         }

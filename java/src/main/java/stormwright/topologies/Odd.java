@@ -24,9 +24,8 @@ import org.apache.storm.tuple.Values;
 import org.apache.storm.windowing.TupleWindow;
 
 /**
- * Topologies with one oddity each, of those that strangers run: {@code source} to {@code step} to {@code sink}.
- *
- * <p>What the service must say and do about each is in {@code tests/storm/test_odd_topologies.py}.
+ * Topologies with one oddity each, as others run them: {@code source} to {@code step} to {@code sink}. {@code kind} names
+ * the oddity.
  */
 public final class Odd {
     private static final String KIND = "kind=";
@@ -132,11 +131,6 @@ public final class Odd {
             if (kind != Kind.BURSTS || System.nanoTime() % PERIOD_NS < PERIOD_NS / 4) {
                 super.nextTuple();
             }
-        }
-
-        @Override
-        long first(int task, int tasks) {
-            return Long.MAX_VALUE / tasks * task;
         }
 
         @Override

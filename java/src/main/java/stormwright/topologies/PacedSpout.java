@@ -46,8 +46,10 @@ abstract class PacedSpout extends BaseRichSpout {
                 .mapToInt(spout -> context.getComponentTasks(spout).size()).sum();
     }
 
-    /** Number of a task's first tuple; the others are counted from there. */
-    abstract long first(int task, int tasks);
+    /** Number of a task's first tuple; the others are counted from there. By default no two tasks have the same. */
+    long first(int task, int tasks) {
+        return Long.MAX_VALUE / tasks * task;
+    }
 
     /** The tuple of that number. */
     abstract Values tuple(long number);

@@ -81,11 +81,6 @@ public final class Shaped {
         }
 
         @Override
-        long first(int task, int tasks) {
-            return Long.MAX_VALUE / tasks * task;
-        }
-
-        @Override
         Values tuple(long number) {
             return new Values(new SplittableRandom(number).nextInt(keys), payload);
         }

@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
  * multiple of what it has used. On a node of a quarter of a core, loading at full speed took half of a topology's
  * throughput for more than a minute. A node with CPU to spare is used as before.
  */
-final class Deference {
+final class CpuBackoff {
     /** CPU time after which it is looked at again: shorter stretches say little. */
     private static final long STRETCH_NS = 10_000_000;
 
@@ -27,7 +27,7 @@ final class Deference {
     private boolean known;
     private int calls;
 
-    Deference() {
+    CpuBackoff() {
         known = true;
         read();
     }
