@@ -20,7 +20,7 @@ def test_load_of_records_has_waits_runs_pending_trees_and_whole_nodes() -> None:
     assert loaded.load is not None
     found = found_profile(loaded.load, world.problem)
     expected = expected_profile(reported, world.problem, window_s=60, slide_s=3, settle_s=0)
-    for name in ("cpu_hz", "waited", "runs_per_s", "pending_trees"):
+    for name in ("cpu_hz", "waited", "executing", "runs_per_s", "pending_trees"):
         for topology in world.problem.topologies:
             ours, theirs = getattr(found, name)[topology.id], getattr(expected, name)[topology.id]
             assert ours == pytest.approx(theirs, rel=1e-9), (name, topology.id)

@@ -70,6 +70,7 @@ SMALL: dict[str, Any] = {
             "forecast_cpu_hz": [2e9, 2e9, 1.0, 5.0],
             "live_heap_mb": [40.0, 41.5, 12.0, 60.0],
             "waited": [0.25, 0.0, 1.0, 0.5],
+            "executing": [0.5, 0.0, 1.0, 0.0],
             "runs_per_s": [1000.0, 0.0, 2.5, 400.0],
             "pending_trees": [0.0, 0.0, 0.0, 12.5],
         }

@@ -34,6 +34,7 @@ class Expected:
     flow_bytes: dict[str, dict[tuple[int, str, str], float]] = field(default_factory=dict)
     bytes_per_tuple: dict[str, float] = field(default_factory=dict)
     waited: dict[str, dict[int, float]] = field(default_factory=dict)
+    executing: dict[str, dict[int, float]] = field(default_factory=dict)
     runs_per_s: dict[str, dict[int, float]] = field(default_factory=dict)
     pending_trees: dict[str, dict[int, float]] = field(default_factory=dict)
     node_cpu_hz: dict[str, float] = field(default_factory=dict)
@@ -67,6 +68,7 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
     }
     covered_s: dict[int, float] = defaultdict(float)
     cpu_s: dict[int, float] = defaultdict(float)
+    execute_s: dict[int, float] = defaultdict(float)
     waits: dict[int, list[tuple[float, float]]] = defaultdict(list)
     runs: dict[int, list[tuple[float, float]]] = defaultdict(list)
     pending: dict[int, list[tuple[float, float]]] = defaultdict(list)
@@ -79,6 +81,7 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
             index = executor_of[executor["first_task"]]
             covered_s[index] += record["length_ns"] / 1e9
             cpu_s[index] += executor["cpu_ns"] / 1e9
+            execute_s[index] += executor["execute_ns"] / 1e9
             if executor["waited_ns"] is not None:
                 waits[index].append((executor["waited_ns"] / record["length_ns"], record["length_ns"]))
             if executor["runs"] is not None:
@@ -99,6 +102,7 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
                 sampled[key].append(tuples)
     expected.cpu_hz[topology.id] = {e: cpu_s[e] / covered_s[e] * core_hz for e in covered_s}
     expected.waited[topology.id] = {e: min(mean_by_length(found), 1.0) for e, found in waits.items()}
+    expected.executing[topology.id] = {e: min(execute_s[e] / covered_s[e], 1.0) for e in covered_s}
     expected.runs_per_s[topology.id] = {e: mean_by_length(found) for e, found in runs.items()}
     of_spouts = {e: mean_by_length(found) for e, found in pending.items()}
     expected.pending_trees[topology.id] = (dict.fromkeys(covered_s, 0.0) | of_spouts) if of_spouts else {}
@@ -337,7 +341,7 @@ def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
             zip(load.flow_source.tolist(), (names[c] for c in load.flow_component), load.flow_grouping, strict=True)
         )
         found.flows[topology.id] = dict(zip(keys, load.flow_tps.tolist(), strict=True))
-        for name in ("waited", "runs_per_s", "pending_trees"):
+        for name in ("waited", "executing", "runs_per_s", "pending_trees"):
             values = getattr(load, name)
             getattr(found, name)[topology.id] = {} if values is None else dict(enumerate(values.tolist()))
         assert load.bytes_per_tuple is not None
@@ -351,7 +355,8 @@ def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
 
 def assert_equal(found: Expected, expected: Expected, relative: float) -> None:
     """Compare every number; what is missing on either side is a difference."""
-    for name in ("cpu_hz", "waited", "runs_per_s", "pending_trees", "pairs", "flows", "pair_bytes", "flow_bytes"):
+    executors = ("cpu_hz", "waited", "executing", "runs_per_s", "pending_trees")
+    for name in (*executors, "pairs", "flows", "pair_bytes", "flow_bytes"):
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert ours.keys() == theirs.keys()
         for topology in theirs:

@@ -190,10 +190,12 @@ def test_new_executors_wait_as_the_old_ones_and_divide_their_pending_trees():
     waited[SPLITS], pending[SPOUTS] = (0.1, 0.2, 0.3, 0.4), (10.0, 20.0)
     runs[SPLITS] = (100.0, 200.0, 400.0, 500.0)
     (name,) = problem.load.topologies
-    load = replace(problem.load.topologies[name], waited=waited, runs_per_s=runs, pending_trees=pending)
+    of_executors = {"waited": waited, "executing": 2 * waited, "runs_per_s": runs, "pending_trees": pending}
+    load = replace(problem.load.topologies[name], **of_executors)
     measured = problem.with_load(replace(problem.load, topologies={name: load}, node_quota_hz={"n0": 1e9}))
     more = with_parallelism(measured, Profile.of(measured), Costs(), {0: {2: 7, 3: 3}})
     assert more.loads[0].waited == pytest.approx([0.0] * 6 + [0.25] * 7 + [0.0] * 3)
+    assert more.loads[0].executing == pytest.approx([0.0] * 6 + [2 / 7] * 7 + [0.0] * 3), "the same work"
     assert not more.loads[0].runs_per_s.any(), "their CPU has no polls in it"
     assert more.loads[0].pending_trees == pytest.approx([0.0] * 13 + [10.0] * 3)
     assert more.load.node_quota_hz == {"n0": 1e9}

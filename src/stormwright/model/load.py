@@ -23,6 +23,7 @@ _OPTIONAL_AMOUNTS = (
     "forecast_cpu_hz",
     "live_heap_mb",
     "waited",
+    "executing",
     "runs_per_s",
     "pending_trees",
 )
@@ -58,6 +59,9 @@ class TopologyLoad(ByContent):
     waited
         Fraction of time for which an executor's thread could run and had no core, because of a quota or of other
         threads, shape (E,), where measured.
+    executing
+        Fraction of time for which it executed tuples, waiting for others included, shape (E,), 0 for spouts; where
+        measured. Storm calls it capacity.
     runs_per_s
         How often a second its thread was given a core, mostly because it had slept, shape (E,), where measured.
     pending_trees
@@ -81,6 +85,7 @@ class TopologyLoad(ByContent):
     forecast_cpu_hz: FloatArray | None = None
     live_heap_mb: FloatArray | None = None
     waited: FloatArray | None = None
+    executing: FloatArray | None = None
     runs_per_s: FloatArray | None = None
     pending_trees: FloatArray | None = None
 

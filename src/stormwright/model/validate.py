@@ -132,6 +132,7 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
         and (load.forecast_cpu_hz is None or load.forecast_cpu_hz.shape == (executors,))
         and (load.live_heap_mb is None or load.live_heap_mb.shape == (executors,))
         and (load.waited is None or load.waited.shape == (executors,))
+        and (load.executing is None or load.executing.shape == (executors,))
         and (load.runs_per_s is None or load.runs_per_s.shape == (executors,))
         and (load.pending_trees is None or load.pending_trees.shape == (executors,))
         and (load.pair_bytes_per_s is None or load.pair_bytes_per_s.shape == (pairs,))
@@ -151,7 +152,7 @@ def _sound(loads: Sequence[TopologyLoad]) -> bool:
         *("forecast_cpu_hz", "live_heap_mb", "runs_per_s", "pending_trees"),
     )
     amounts += [each for load in loads for name in optional if (each := getattr(load, name)) is not None]
-    fractions = [load.waited for load in loads if load.waited is not None]
+    fractions = [each for load in loads for each in (load.waited, load.executing) if each is not None]
     limits = [load.flow_limit_tps for load in loads if load.flow_limit_tps is not None]
     indices = [
         each for load in loads for each in (load.pair_source, load.pair_target, load.flow_source, load.flow_component)
@@ -191,7 +192,9 @@ def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[ModelFault]:
     yield from _column_wrong("live_heap_mb", load.live_heap_mb, executors, "executors")
     yield from _column_wrong("runs_per_s", load.runs_per_s, executors, "executors")
     yield from _column_wrong("pending_trees", load.pending_trees, executors, "executors")
-    yield from _column_wrong("waited", load.waited, executors, "executors", (_are_fractions, FRACTION_WANTED))
+    for name in ("waited", "executing"):
+        fractions = getattr(load, name)
+        yield from _column_wrong(name, fractions, executors, "executors", (_are_fractions, FRACTION_WANTED))
     yield from _column_wrong("pair_bytes_per_s", load.pair_bytes_per_s, len(load.pair_tps), "pairs")
     yield from _column_wrong("flow_bytes_per_s", load.flow_bytes_per_s, len(load.flow_tps), "flows")
     if load.bytes_per_tuple is not None:

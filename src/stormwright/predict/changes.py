@@ -59,7 +59,8 @@ def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
     # How many trees were pending belongs to the measured rate.
     pending = load.pending_trees if factor == 1 else None
     scaled_load = {name: amounts * factor for name, amounts in given.items() if amounts is not None}
-    return replace(load, **scaled_load, pending_trees=pending)
+    executing = None if load.executing is None else np.minimum(factor * load.executing, 1.0)
+    return replace(load, **scaled_load, executing=executing, pending_trees=pending)
 
 
 def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, _Wanted]) -> Problem:
@@ -285,6 +286,7 @@ def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
         forecast_cpu_hz=None,
         live_heap_mb=None,
         waited=None if load.waited is None else (heirs_of.T @ load.waited) / weight,
+        executing=None if load.executing is None else np.minimum(heirs_of.T @ load.executing, 1.0),
         # Its CPU has no polls in it, so none is to be subtracted.
         runs_per_s=np.zeros(shape[1]),
         pending_trees=None if load.pending_trees is None else heirs_of.T @ load.pending_trees,

@@ -11,6 +11,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.batches import MAX_SPOUT_PENDING, batch_faults
 from stormwright.model.humanize import counted
+from stormwright.model.peculiarities import peculiarities
 from stormwright.predict.bottleneck import bottleneck, thread_name
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import cpu_s_of
@@ -63,6 +64,8 @@ def notes_of_topology(placed: PlacedLoad, steady: SteadyState, costs: Costs, top
         yield f"{counted(missing, 'executor')} {verb} no slot: not predicted, and assumed to use nothing"
         return
     yield from (fault.text for fault in batch_faults(one, problem.conf))
+    if problem.demand.measured[topology] is not None:
+        yield from (each.text for each in peculiarities(one, problem.loads[topology], problem.core_hz))
     if profile.rate_tps[topology] == 0:
         yield "its spouts began no trees while it was measured: no basis for a prediction"
         return

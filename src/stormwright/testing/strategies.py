@@ -123,6 +123,7 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
         forecast_cpu_hz=cpu_hz * 2 if draw(st.booleans()) else None,
         live_heap_mb=used[:, 1] / part if draw(st.booleans()) else None,
         waited=used[:, 1] % 5 / 4 if draw(st.booleans()) else None,
+        executing=used[:, 0] % 5 / 4 if draw(st.booleans()) else None,
         runs_per_s=used[:, 0] / part if draw(st.booleans()) else None,
         pending_trees=used[:, 1] / part if draw(st.booleans()) else None,
     )

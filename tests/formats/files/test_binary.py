@@ -207,7 +207,8 @@ def test_archive_of_an_older_version_has_no_waits():
     header["load"][TOPOLOGY]["arrays"] = ["pair_bytes_per_s", "flow_bytes_per_s", "flow_limit_tps"]
     older = archive(
         document=np.frombuffer(orjson.dumps(header), np.uint8),
-        waited=None, runs_per_s=None, pending_trees=None, live_heap_mb=None, forecast_cpu_hz=np.empty(0),
+        waited=None, executing=None, runs_per_s=None, pending_trees=None, live_heap_mb=None,
+        forecast_cpu_hz=np.empty(0),
     )  # fmt: skip
     problem = problem_from_archive(io.BytesIO(older), "older")
     (load,) = problem.loads

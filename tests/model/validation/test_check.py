@@ -91,6 +91,7 @@ WRONG = {
     "unknown executor": (of_load(pair_target=np.array([2])), {"$.load.t.pairs[0][1]"}),
     "negative rate": (of_load(pair_tps=np.array([-1.0])), {"$.load.t.pairs[0][2]"}),
     "bytes of too many": (of_load(pair_bytes_per_s=np.zeros(2)), {"$.load.t.pair_bytes_per_s"}),
+    "part of the time above all": (of_load(executing=np.array([0.0, 1.5])), {"$.load.t.executing[1]"}),
     "runs of too few": (of_load(runs_per_s=np.zeros(1)), {"$.load.t.runs_per_s"}),
     "negative runs": (of_load(runs_per_s=np.array([0.0, -1.0])), {"$.load.t.runs_per_s[1]"}),
     "negative size": (of_load(bytes_per_tuple=-1.0), {"$.load.t.bytes_per_tuple"}),

@@ -238,7 +238,14 @@ def test_waits_runs_and_pending_trees_are_means_of_the_records_that_have_them() 
 
     def of(executor: int, **values: object) -> dict[str, object]:
         component = topology.components[topology.executor_component[executor]].id
-        keys = {"kind": "executor", "supervisor": "a", "component": component, "cpu_ns": 1.0, "received": 0}
+        keys = {
+            "kind": "executor",
+            "supervisor": "a",
+            "component": component,
+            "cpu_ns": 1.0,
+            "received": 0,
+            "execute_ns": 0,
+        }
         place = {"first": first_task[executor], "second": last_task[executor], "length_ns": 4 * 10**9}
         return keys | place | values
 
@@ -250,7 +257,14 @@ def test_waits_runs_and_pending_trees_are_means_of_the_records_that_have_them() 
         of(spout, supervisor="b", waited_ns=0, waited_known_ns=2 * 10**9, pending_ns=9e9, pending_known_ns=10**9),
         of(other_spout, runs=30, runs_known_ns=10**9),
         of(other_spout, supervisor="b", runs=60, runs_known_ns=2 * 10**9),
-        of(split, waited_ns=5 * 10**9, waited_known_ns=4 * 10**9, pending_ns=3e9, pending_known_ns=10**9),
+        of(
+            split,
+            execute_ns=10**9,
+            waited_ns=5 * 10**9,
+            waited_known_ns=4 * 10**9,
+            pending_ns=3e9,
+            pending_known_ns=10**9,
+        ),
         # A record of an older probe has waits and no runs.
         of(other_split, waited_ns=0, waited_known_ns=4 * 10**9, runs=800, runs_known_ns=2 * 10**9),
     )
@@ -261,6 +275,8 @@ def test_waits_runs_and_pending_trees_are_means_of_the_records_that_have_them() 
     assert load.waited[spout] == load.waited[other_spout] == 0.25
     assert (load.waited[split], load.waited[other_split], load.waited[members["split"][2]]) == (1, 0, 0.5)
     assert load.waited[members["count"]].tolist() == pytest.approx([(0.25 + 1 + 0) / 3] * len(members["count"]))
+    assert load.executing is not None
+    assert (load.executing[spout], load.executing[split], load.executing[other_split]) == (0, 0.25, 0)
     assert load.runs_per_s[spout] == load.runs_per_s[other_spout] == 30
     assert load.runs_per_s[members["split"]].tolist() == [400] * len(members["split"])
     assert load.runs_per_s[members["count"]].tolist() == [(30 + 400) / 2] * len(members["count"])

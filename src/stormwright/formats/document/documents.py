@@ -166,8 +166,9 @@ class LoadDocument(FormatDocument):
     tuples/s]``. `flow_limits` are the most tuples/s that one executor of a component takes of flows.
     `pair_bytes_per_s` and `flow_bytes_per_s` are the same traffic, in the same order, in bytes/s;
     `forecast_cpu_hz` is the forecast of `cpu_hz`, `live_heap_mb` the measured heap of each executor, `waited` the
-    fraction of time for which its thread could run and had no core, `runs_per_s` how often a second it was given one,
-    `pending_trees` the mean number of trees of a spout executor that were neither acked nor failed.
+    fraction of time for which its thread could run and had no core, `executing` that for which it executed tuples,
+    `runs_per_s` how often a second it was given a core, `pending_trees` the mean number of trees of a spout executor
+    that were neither acked nor failed.
     """
 
     cpu_hz: BulkAmounts
@@ -181,6 +182,7 @@ class LoadDocument(FormatDocument):
     forecast_cpu_hz: BulkAmounts | None = None
     live_heap_mb: BulkAmounts | None = None
     waited: BulkFractions | None = None
+    executing: BulkFractions | None = None
     runs_per_s: BulkAmounts | None = None
     pending_trees: BulkAmounts | None = None
 

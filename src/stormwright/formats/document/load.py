@@ -22,7 +22,7 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING
 #: Lists that not every load has, beside `flow_limits`.
 _OPTIONAL_COLUMNS = (
     *("pair_bytes_per_s", "flow_bytes_per_s"),
-    *("forecast_cpu_hz", "live_heap_mb", "waited", "runs_per_s", "pending_trees"),
+    *("forecast_cpu_hz", "live_heap_mb", "waited", "executing", "runs_per_s", "pending_trees"),
 )
 
 #: Measurements of nodes in a problem document, by the id of their supervisor.
@@ -70,6 +70,9 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
             return None
         return column(key, length, unit).amounts()
 
+    def optional_fractions(key: str) -> FloatArray | None:
+        return None if raw.get(key) is None else column(key, num_executors, "executors").fractions()
+
     load = TopologyLoad(
         cpu_hz=cpu_hz,
         memory_mb=memory_mb,
@@ -86,7 +89,8 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         flow_bytes_per_s=optional_amounts("flow_bytes_per_s", len(flow_tps.values), "flows"),
         forecast_cpu_hz=optional_amounts("forecast_cpu_hz", num_executors, "executors"),
         live_heap_mb=optional_amounts("live_heap_mb", num_executors, "executors"),
-        waited=None if raw.get("waited") is None else column("waited", num_executors, "executors").fractions(),
+        waited=optional_fractions("waited"),
+        executing=optional_fractions("executing"),
         runs_per_s=optional_amounts("runs_per_s", num_executors, "executors"),
         pending_trees=optional_amounts("pending_trees", num_executors, "executors"),
     )

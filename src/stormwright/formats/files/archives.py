@@ -53,6 +53,7 @@ ARRAYS: Mapping[str, np.dtype[Any]] = {
     "forecast_cpu_hz": np.dtype("<f8"),
     "live_heap_mb": np.dtype("<f8"),
     "waited": np.dtype("<f8"),
+    "executing": np.dtype("<f8"),
     "runs_per_s": np.dtype("<f8"),
     "pending_trees": np.dtype("<f8"),
     "flow_limit_tps": np.dtype("<f8"),  # a component each, infinite where nothing limits it
@@ -73,13 +74,14 @@ _OPTIONAL: Mapping[str, str | None] = {
     "forecast_cpu_hz": "cpu_hz",
     "live_heap_mb": "cpu_hz",
     "waited": "cpu_hz",
+    "executing": "cpu_hz",
     "runs_per_s": "cpu_hz",
     "pending_trees": "cpu_hz",
     "flow_limit_tps": None,
 }
 
 #: Arrays that archives of older versions do not have.
-_ADDED = ("live_heap_mb", "waited", "runs_per_s", "pending_trees")
+_ADDED = ("live_heap_mb", "waited", "executing", "runs_per_s", "pending_trees")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -95,6 +97,7 @@ class LoadHeader(FormatDocument):
             "forecast_cpu_hz",
             "live_heap_mb",
             "waited",
+            "executing",
             "runs_per_s",
             "pending_trees",
             "flow_limit_tps",
@@ -106,15 +109,15 @@ class ArraysDocument(FormatDocument):
     """Part of a problem file as JSON text in the array `document` of its NumPy archive, beside its other arrays.
 
     `problem` is a stormwright-problem/1 without `load` and without `slot_of_executor` in its assignments. `load` lists
-    the topologies with a load, with the bytes per tuple if measured and which of the last eight arrays include
+    the topologies with a load, with the bytes per tuple if measured and which of the last nine arrays include
     it. The arrays, little-endian, of one dimension: `slot_count` (int64, a number for each of the assignments),
     `slot_of_executor` (int32); for each of `load` `executor_count`, `pair_count`, `flow_count` (int64), then `cpu_hz`,
     `memory_mb` (float64, an executor each), `pair_source`, `pair_target` (int32), `pair_tps` (float64), `flow_source`,
     `flow_component` (int32, a position among the topology's components), `flow_grouping` (uint8, a position in
     `flow_groupings`), `flow_tps` (float64); and of those that have them `pair_bytes_per_s`, `flow_bytes_per_s`,
-    `forecast_cpu_hz`, `live_heap_mb`, `waited`, `runs_per_s`, `pending_trees` (float64, an executor each) and
-    `flow_limit_tps` (float64, a component each). `live_heap_mb`, `waited`, `runs_per_s` and `pending_trees` are missing
-    in archives of older versions.
+    `forecast_cpu_hz`, `live_heap_mb`, `waited`, `executing`, `runs_per_s`, `pending_trees` (float64, an executor each)
+    and `flow_limit_tps` (float64, a component each). All between `forecast_cpu_hz` and that may be missing in archives
+    of older versions.
     """
 
     schema_name: Literal["stormwright-problem-arrays/1"] = Field(alias="schema")

@@ -73,6 +73,7 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
         pair_bytes_per_s=paired.bytes_per_s,
         flow_bytes_per_s=flowing.bytes_per_s,
         waited=executor_rate(topology, np.minimum(waited_s, waited_known_s), waited_known_s),
+        executing=executor_rate(topology, np.minimum(total("execute_ns") / 1e9, covered_s), covered_s),
         runs_per_s=executor_rate(topology, total("runs"), runs_known_s),
         pending_trees=executor_pending(topology, pending_s, pending_known_s),
     )

@@ -12,6 +12,7 @@ from stormwright.base.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray
+from stormwright.model.peculiarities import Peculiarity, peculiarities
 from stormwright.predict.answer import predict
 from stormwright.predict.prediction import Prediction, TopologyPrediction
 from stormwright.service.dashboard.flows import Flow, Heat, component_flows
@@ -106,6 +107,15 @@ class Scene:
             minlength=len(self.problem.topologies),
         )
         return {self.problem.topologies[index].id: int(lost[index]) for index in np.flatnonzero(lost)}
+
+    @cached_property
+    def peculiarities(self) -> dict[str, list[Peculiarity]]:
+        """Topology (id) → properties of its components, of those that have some."""
+        problem, found = self.problem, {}
+        for topology, load in zip(problem.topologies, problem.demand.measured, strict=True):
+            if load is not None and (own := list(peculiarities(topology, load, problem.core_hz))):
+                found[topology.id] = own
+        return found
 
     @property
     def rate_tps(self) -> float:

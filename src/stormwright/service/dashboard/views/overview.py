@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -109,6 +110,12 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
     for topology in confined[:_EACH]:
         text = f"Executors of {topology.name} that share a worker stay together: {topology.conf[CONFINED]}"
         yield _concern("note", text, _topology(topology.id))
+    shown: Counter[str] = Counter()
+    for topology_id, own in scene.peculiarities.items():
+        for peculiarity in own:
+            shown[peculiarity.kind] += 1
+            if shown[peculiarity.kind] <= _EACH:
+                yield _concern("note", f"{names[topology_id]}: {peculiarity.text}", _topology(topology_id))
     over = scene.nodes.over()
     over = over[np.argsort(-scene.nodes.use["cpu"][over], kind="stable")]
     nodes = problem.cluster.node_names

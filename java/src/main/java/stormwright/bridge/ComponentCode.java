@@ -14,6 +14,8 @@ import org.apache.storm.daemon.StormCommon;
 import org.apache.storm.generated.Bolt;
 import org.apache.storm.generated.ComponentObject;
 import org.apache.storm.generated.SpoutSpec;
+import org.apache.storm.spout.ShellSpout;
+import org.apache.storm.task.ShellBolt;
 
 /**
  * The classes of a spout or bolt, and the keys of its configuration, that decide how its topology can be moved.
@@ -21,7 +23,7 @@ import org.apache.storm.generated.SpoutSpec;
  * <p>Components are serialized Java objects whose classes Nimbus does not have, so nothing is deserialized: names are
  * read from the class descriptors of the stream.
  */
-final class ComponentCode {
+public final class ComponentCode {
     /** Nimbus reads this in each scheduling round, and the objects that matter come first. */
     static final int MOST_BYTES = 1 << 16;
     static final int MOST_CLASSES = 16;
@@ -30,6 +32,7 @@ final class ComponentCode {
             List.of("topology.bolts.", Config.TOPOLOGY_MAX_SPOUT_PENDING, Config.TOPOLOGY_STATE_PROVIDER);
     private static final String STORM = "org.apache.storm.";
     private static final String KAFKA_SPOUT = "org.apache.storm.kafka.spout.KafkaSpout";
+    private static final Set<String> SHELLS = Set.of(ShellBolt.class.getName(), ShellSpout.class.getName());
     private static final String WINDOWS = "org.apache.storm.topology.WindowedBoltExecutor";
     private static final List<String> GUARANTEES = List.of("AT_MOST_ONCE", "NO_GUARANTEE", "AT_LEAST_ONCE");
     private static final int CLASS_DESCRIPTOR = 0x72;
@@ -40,10 +43,19 @@ final class ComponentCode {
     private ComponentCode() {
     }
 
+    /** Whether executors of a part of a topology's structure run a process of another language each. */
+    public static boolean isShell(Object component) {
+        return of(component).get("classes") instanceof List<?> classes && classes.stream().anyMatch(SHELLS::contains);
+    }
+
     /** The classes of a part of a topology's structure; empty if it is none of Java, or of Storm itself. */
     static Map<String, Object> of(Object component) {
         ComponentObject object = component instanceof SpoutSpec spout ? spout.get_spout_object()
                 : component instanceof Bolt bolt ? bolt.get_bolt_object() : null;
+        if (object != null && object.is_set_shell()) { // a worker makes one of these for it
+            Class<?> shell = component instanceof SpoutSpec ? ShellSpout.class : ShellBolt.class;
+            return Map.of("classes", List.of(shell.getName()));
+        }
         if (object == null || !object.is_set_serialized_java()) {
             return Map.of();
         }

@@ -19,6 +19,7 @@ final class ExecutorMeter {
     private final ExecutorThread thread;
     private long cpuBeforeNs;
     private long cpuNowNs;
+    private long childrenNs;
 
     /**
      * Makes one.
@@ -45,6 +46,15 @@ final class ExecutorMeter {
         return firstTask;
     }
 
+    String component() {
+        return tasks.get(0).component();
+    }
+
+    /** Tuples received in this interval. */
+    long received() {
+        return sum(TaskCounts.RECEIVED);
+    }
+
     boolean hasThread() {
         return thread != null;
     }
@@ -61,6 +71,11 @@ final class ExecutorMeter {
         }
     }
 
+    /** CPU time in this interval of the process that it runs; a record has at most that of two cores. */
+    void readChildren(long cpuNs, long lengthNs) {
+        childrenNs = Math.min(cpuNs, lengthNs);
+    }
+
     void commit() {
         cpuBeforeNs = cpuNowNs;
     }
@@ -73,13 +88,13 @@ final class ExecutorMeter {
      * @param scheduling how its thread was scheduled; null where it is not known
      */
     void write(JsonLine json, Map<Edge, Integer> streams, int executionsPerSample, Scheduling scheduling) {
-        String component = tasks.get(0).component();
+        String component = component();
         json.open('{').name("component").value(component)
                 .name("type").value(spout ? "spout" : Utils.isSystemId(component) ? "system" : "bolt")
                 .name("first_task").value(firstTask)
                 .name("last_task").value(lastTask)
-                .name("cpu_ns").value(cpuNowNs - cpuBeforeNs)
-                .name("received").value(sum(TaskCounts.RECEIVED))
+                .name("cpu_ns").value(cpuNowNs - cpuBeforeNs + childrenNs)
+                .name("received").value(received())
                 .name("emitted").value(sum(TaskCounts.EMITTED))
                 .name("trees").value(sum(TaskCounts.TREES))
                 .name("acked").value(sum(TaskCounts.ACKED))

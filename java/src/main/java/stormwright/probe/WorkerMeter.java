@@ -15,6 +15,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
+import stormwright.probe.system.ChildProcesses;
 import stormwright.probe.system.Connections;
 import stormwright.probe.system.Scheduling;
 import stormwright.probe.system.SystemMeter;
@@ -29,11 +30,13 @@ final class WorkerMeter {
 
     private final WorkerIdentity identity;
     private final Set<String> spouts;
+    private final Set<String> shells;
     private final int executionsPerSample;
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     private final OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private final NavigableMap<Integer, TaskMeter> tasks = new TreeMap<>();
     private final SystemMeter machine = new SystemMeter();
+    private final ChildProcesses children = new ChildProcesses();
     private List<ExecutorMeter> executors = List.of();
     private boolean complete;
     private long seq;
@@ -44,9 +47,16 @@ final class WorkerMeter {
     private long endNs;
     private long endCpuNs;
 
-    WorkerMeter(WorkerIdentity identity, Set<String> spouts, int executionsPerSample) {
+    /**
+     * Makes one.
+     *
+     * @param spouts, shells components that are spouts, and whose executors run a process of another language each
+     * @param executionsPerSample how many tuples a sampled execute time stands for
+     */
+    WorkerMeter(WorkerIdentity identity, Set<String> spouts, Set<String> shells, int executionsPerSample) {
         this.identity = identity;
         this.spouts = spouts;
+        this.shells = shells;
         this.executionsPerSample = executionsPerSample;
         // Once more: the first reading loads classes, which takes CPU before the process is read.
         machine.read();
@@ -77,7 +87,20 @@ final class WorkerMeter {
         endCpuNs = system.getProcessCpuTime();
         executors.forEach(executor -> executor.read(threads));
         tasks.values().forEach(TaskMeter::read);
+        readChildren();
         return write(last);
+    }
+
+    /** The processes of executors in other languages: the CPU time of all, by the tuples that each has received. */
+    private void readChildren() {
+        List<ExecutorMeter> own = executors.stream().filter(each -> shells.contains(each.component())).toList();
+        if (own.isEmpty()) {
+            return; // looking for them takes time
+        }
+        children.read();
+        double received = own.stream().mapToLong(ExecutorMeter::received).sum();
+        own.forEach(each -> each.readChildren((long) (children.cpuNs()
+                * (received > 0 ? each.received() / received : 1.0 / own.size())), endNs - startNs));
     }
 
     /** Tuples that the tasks have received and emitted since they began, until now. */
@@ -96,6 +119,7 @@ final class WorkerMeter {
         executors.forEach(ExecutorMeter::commit);
         tasks.values().forEach(TaskMeter::commit);
         machine.commit();
+        children.commit();
         startMs = endMs;
         startNs = endNs;
         startCpuNs = endCpuNs;
@@ -144,7 +168,7 @@ final class WorkerMeter {
                 .name("start_ms").value(startMs)
                 .name("length_ns").value(Math.max(1, endNs - startNs))
                 .name("written_ms").value(System.currentTimeMillis())
-                .name("process_cpu_ns").value(Math.max(0, endCpuNs - startCpuNs))
+                .name("process_cpu_ns").value(Math.max(0, endCpuNs - startCpuNs) + children.cpuNs())
                 .name("heap_bytes").value(Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory())
                 .name("heap_limit_bytes").value(Long.getLong(Takeover.HEAP_PROPERTY, Runtime.getRuntime().maxMemory()));
         json.name("executors").open('[');

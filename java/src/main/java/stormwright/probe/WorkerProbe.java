@@ -12,6 +12,7 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.apache.storm.Config;
 import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.generated.StormTopology;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.utils.ConfigUtils;
 import org.apache.storm.utils.ObjectReader;
@@ -19,6 +20,7 @@ import org.apache.storm.utils.Utils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import stormwright.access.Credentials;
+import stormwright.bridge.ComponentCode;
 
 /**
  * The one probe of a worker: writes a record of all its tasks per interval, and a last one when they have ended.
@@ -71,7 +73,11 @@ public final class WorkerProbe {
         intervalMs = settings.intervalMs();
         haltMs = 1_000 * ObjectReader.getInt(conf.get(Config.SUPERVISOR_WORKER_SHUTDOWN_SLEEP_SECS), DEFAULT_HALT_S);
         int executionsPerSample = ConfigUtils.samplingRate(conf);
-        meter = new WorkerMeter(identity, context.getRawTopology().get_spouts().keySet(), executionsPerSample);
+        StormTopology topology = context.getRawTopology();
+        Map<String, Object> components = new HashMap<>(topology.get_spouts());
+        components.putAll(topology.get_bolts());
+        components.values().removeIf(component -> !ComponentCode.isShell(component));
+        meter = new WorkerMeter(identity, topology.get_spouts().keySet(), components.keySet(), executionsPerSample);
         spool = new Spool(settings.spoolDir(), identity.fileName(), settings.spoolMaxBytes());
         shipper = settings.perflogUris().isEmpty() ? null : shipper(settings.perflogUris(), conf);
         timer = new ScheduledThreadPoolExecutor(1, task -> {

@@ -11,10 +11,13 @@ import java.util.Map;
 import org.apache.storm.generated.Bolt;
 import org.apache.storm.generated.ComponentCommon;
 import org.apache.storm.generated.ComponentObject;
+import org.apache.storm.generated.ShellComponent;
 import org.apache.storm.generated.SpoutSpec;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.state.KeyValueState;
+import org.apache.storm.task.ShellBolt;
 import org.apache.storm.testing.TestWordSpout;
+import org.apache.storm.topology.IRichBolt;
 import org.apache.storm.topology.OutputFieldsDeclarer;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.topology.base.BaseStatefulBolt;
@@ -55,6 +58,38 @@ class ComponentCodeTest {
         assertEquals(TOPOLOGY + "BasicBoltExecutor", classes(topology.get_bolts().get("bolt")).get(0));
         assertFalse(ComponentCode.of(topology.get_bolts().get("bolt")).containsKey("event_time"));
         assertEquals(Map.of(), ComponentCode.of(null));
+    }
+
+    @Test
+    void componentsOfAnotherLanguageAreShells() {
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("spout", new TestWordSpout(), 1);
+        builder.setBolt("own", new Python(), 1).shuffleGrouping("spout");
+        StormTopology topology = builder.createTopology();
+        Bolt own = topology.get_bolts().get("own");
+        assertTrue(ComponentCode.isShell(own));
+        assertEquals("org.apache.storm.task.ShellBolt", classes(own).get(1));
+        assertFalse(ComponentCode.isShell(topology.get_spouts().get("spout")));
+        // as the clients of other languages submit them
+        ComponentObject shell = ComponentObject.shell(new ShellComponent("python3", "bolt.py"));
+        assertTrue(ComponentCode.isShell(new Bolt(shell, new ComponentCommon())));
+        assertEquals(List.of("org.apache.storm.spout.ShellSpout"), classes(new SpoutSpec(shell, new ComponentCommon())));
+    }
+
+    private static final class Python extends ShellBolt implements IRichBolt {
+        Python() {
+            super("python3", "bolt.py");
+        }
+
+        @Override
+        public void declareOutputFields(OutputFieldsDeclarer declarer) {
+            declarer.declare(new Fields("word"));
+        }
+
+        @Override
+        public Map<String, Object> getComponentConfiguration() {
+            return null;
+        }
     }
 
     @Test

@@ -9,6 +9,7 @@ import com.codahale.metrics.MetricRegistry;
 import com.codahale.metrics.SharedMetricRegistries;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -34,7 +35,7 @@ class WorkerMeterTest {
     }
 
     private Map<?, ?> record(TaskCounts counts) {
-        WorkerMeter meter = new WorkerMeter(WorkerIdentity.of(context), Set.of("spout"), 20);
+        WorkerMeter meter = new WorkerMeter(WorkerIdentity.of(context), Set.of("spout"), Set.of(), 20);
         meter.add(new TaskMeter(counts, context.getTaskToComponent()));
         return (Map<?, ?>) JSONValue.parse(new String(meter.record(false), StandardCharsets.UTF_8));
     }
@@ -74,6 +75,30 @@ class WorkerMeterTest {
         List<?> pairs = (List<?>) record.get("pairs");
         assertEquals(0, ((List<?>) pairs.get(0)).get(4));
         assertTrue((Integer) ((List<?>) pairs.get(1)).get(4) > 0);
+    }
+
+    /** A child that computes for a second, of a bolt of another language. */
+    @Test
+    void theCpuOfAProcessOfAnotherLanguageIsThatOfItsExecutor() throws Exception {
+        WorkerMeter meter = new WorkerMeter(WorkerIdentity.of(context), Set.of(), Set.of("spout"), 20);
+        meter.add(new TaskMeter(counts(List.of()), context.getTaskToComponent()));
+        meter.record(false);
+        meter.commit();
+        Process child = new ProcessBuilder("sh", "-c", "while :; do :; done").start();
+        try {
+            long begin = System.nanoTime();
+            long childNs = 0;
+            while (childNs < 300_000_000L && System.nanoTime() - begin < 20_000_000_000L) {
+                Thread.sleep(20);
+                childNs = child.info().totalCpuDuration().map(Duration::toNanos).orElse(0L);
+            }
+            Map<?, ?> record = (Map<?, ?>) JSONValue.parse(new String(meter.record(false), StandardCharsets.UTF_8));
+            long cpuNs = ((Number) ((Map<?, ?>) ((List<?>) record.get("executors")).get(0)).get("cpu_ns")).longValue();
+            assertTrue(cpuNs >= childNs, cpuNs + " of " + childNs);
+            assertTrue(((Number) record.get("process_cpu_ns")).longValue() >= cpuNs);
+        } finally {
+            child.destroyForcibly();
+        }
     }
 
     @Test
