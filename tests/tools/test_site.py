@@ -89,12 +89,8 @@ def test_search_works_from_the_file_system(site):
 
 
 def test_storm_keys_cover_the_keys_in_the_sources():
-    """Keys that only daemons of local clusters, laboratories and tests set are none that a user needs.
-
-    Nor are those that are only validated, as Storm does it.
-    """
+    """Keys that only daemons of local clusters, laboratories and tests set are none that a user needs."""
     sources = [path for path in (ROOT / "src").rglob("*.py") if not _SETTING & set(path.parts)]
-    sources = [path for path in sources if path.name != "config_rules.py"]
     sources += [path for path in (ROOT / "java/src/main").rglob("*.java") if "topologies" not in path.parts]
     pattern = re.compile(r"\"((?:stormwright|topology|nimbus|supervisor|storm|worker|task)\.[a-z0-9_.]*[a-z0-9])\"")
     found = {key for path in sources for key in pattern.findall(path.read_text(encoding="utf-8"))}

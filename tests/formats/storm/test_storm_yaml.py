@@ -19,7 +19,7 @@ supervisor.slots.ports:
 supervisor.cpu.capacity: 250.0
 supervisor.memory.capacity.mb: 2048
 supervisor.resources.map: {gpu.count: 2}
-supervisor.scheduler.meta: {tags: "etl, gpu", rank: 3, spare: true}
+supervisor.scheduler.meta: {tags: "etl, gpu", rank: "3"}
 isolation.scheduler.machines: {wordcount: 2}
 topology.workers: 2
 storm.zookeeper.topology.auth.payload: secret
@@ -43,7 +43,7 @@ def test_a_node(tmp_path):
     assert (node.id, node.host, node.ports) == ("node-a", "node-a", (6700, 6701))
     assert node.resources == {"cpu.pcore.percent": 250.0, "memory.mb": 2048.0, "gpu.count": 2.0}
     assert node.cpu_hz == 2.5 * 3e9
-    assert node.scheduler_meta == {"tags": "etl, gpu", "rank": "3", "spare": "true"}
+    assert node.scheduler_meta == {"tags": "etl, gpu", "rank": "3"}
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}"])
@@ -57,8 +57,8 @@ def test_storms_defaults(tmp_path, text):
 
 
 def test_the_map_of_resources_wins(tmp_path):
-    """As in SupervisorHeartbeat.mkSupervisorCapacities, under the old names as under the new ones."""
-    resources = "{cpu.pcore.percent: 300, supervisor.memory.capacity.mb: 1}"
+    """As in SupervisorHeartbeat.mkSupervisorCapacities."""
+    resources = "{supervisor.cpu.capacity: 300, supervisor.memory.capacity.mb: 1}"
     text = f"supervisor.cpu.capacity: 100\nsupervisor.resources.map: {resources}"
     (node,) = supervisors_of([written(tmp_path, text)])
     assert node.resources == {"cpu.pcore.percent": 300.0, "memory.mb": 1.0}
@@ -118,7 +118,7 @@ def test_configuration_of_the_cluster(tmp_path):
             ],
         ),
         (
-            "supervisor.resources.map: {cpu.pcore.percent: 0, gpu: .nan}",
+            "supervisor.resources.map: {supervisor.cpu.capacity: 0, gpu: .nan}",
             [
                 'should be a number from 0 to 1e18, got nan @ $["supervisor.resources.map"].gpu',
                 (
@@ -128,7 +128,17 @@ def test_configuration_of_the_cluster(tmp_path):
             ],
         ),
         ("supervisor.scheduler.meta: etl", ["should be an object, got 'etl' @ $[\"supervisor.scheduler.meta\"]"]),
-        ("supervisor.scheduler.meta: {a: [b]}", ["should be a text, got ['b'] @ $[\"supervisor.scheduler.meta\"].a"]),
+        (
+            "supervisor.resources.map: {cpu.pcore.percent: 300, a: 1}",
+            [
+                (
+                    "should be called supervisor.cpu.capacity here: Storm refuses the same resource under two names "
+                    '@ $["supervisor.resources.map"]["cpu.pcore.percent"]'
+                )
+            ],
+        ),
+        ("supervisor.scheduler.meta: {a: 3}", ['should be a text in quotes, got 3 @ $["supervisor.scheduler.meta"].a']),
+        ("nimbus.seeds: 10.0.0.1", ["should be a list of texts, got '10.0.0.1' @ $[\"nimbus.seeds\"]"]),
         ("storm.local.hostname: 3", ['should be a name, got 3 @ $["storm.local.hostname"]']),
     ],
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +47,7 @@ def _parsed(path: Path | zipfile.Path, text: str) -> Any:
     import yaml  # takes long to import
 
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _snake_loader()(text)
         try:
             root = loader.get_single_node()
             nodes = _Sizes().of(root) if root is not None else 0
@@ -70,6 +72,28 @@ def _parsed(path: Path | zipfile.Path, text: str) -> Any:
     if plain.faults:
         raise plain.faults.error(str(path))
     return document
+
+
+@cache
+def _snake_loader() -> type[yaml.SafeLoader]:
+    """Return a loader that takes for numbers what SnakeYAML, which Storm reads YAML with, takes for numbers."""
+    import yaml
+
+    class SnakeLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+        """With numbers such as 1e3, and no parts of 60 in those with a point."""
+
+    # org.yaml.snakeyaml.resolver.Resolver.FLOAT of SnakeYAML 2.4
+    number = re.compile(
+        r"""[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?$|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+$
+        |\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$""",
+        re.VERBOSE,
+    )
+    tag = "tag:yaml.org,2002:float"
+    SnakeLoader.yaml_implicit_resolvers = {
+        first: [each for each in of if each[0] != tag] for first, of in SnakeLoader.yaml_implicit_resolvers.items()
+    }
+    SnakeLoader.add_implicit_resolver(tag, number, list("-+0123456789."))
+    return SnakeLoader
 
 
 class _Sizes:

@@ -68,8 +68,8 @@ class StormConf:
     def refuse(self, key: str, message: str, *steps: str | int) -> None:
         """Add a fault of the value of `key`, or of the item at `steps` in it."""
         layer = next(layer for layer in self.layers if key in layer.values)
-        path = join_path(layer.path, key, *steps)
-        if Fault(message, path) not in layer.faults.faults:
+        whole, path = join_path(layer.path, key), join_path(layer.path, key, *steps)
+        if all(fault.path != whole and fault != Fault(message, path) for fault in layer.faults.faults):
             layer.faults.add(message, path)
 
     def is_refused(self, key: str) -> bool:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stormwright.errors import Fault, InputError
-from stormwright.formats.document.faults import FaultList, shown
+from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.formats.files.yaml_files import read_yaml
 from stormwright.formats.storm.conf import Layer, StormConf
+from stormwright.formats.storm.config_rules import refused_values
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Supervisor
-from stormwright.model.requests import CPU, MEMORY
+from stormwright.model.requests import CPU, MEMORY, NORMALISED
 
 #: Storm's defaults.
 _PORTS = (6700, 6701, 6702, 6703)
@@ -24,6 +25,18 @@ _CPU_PERCENT = 400.0
 _MEMORY_MB = 4096.0
 
 _LAST_PORT = 65535
+
+#: Keys of a supervisor's capacities.
+_CPU_CAPACITY, _MEMORY_CAPACITY = "supervisor.cpu.capacity", "supervisor.memory.capacity.mb"
+_RESOURCES = "supervisor.resources.map"
+
+#: Keys of which each item is checked as nodes are read.
+_OF_NODES = frozenset(
+    {
+        *(_CPU_CAPACITY, _MEMORY_CAPACITY, _RESOURCES),
+        *("storm.local.hostname", "supervisor.scheduler.meta", "supervisor.slots.ports"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,11 @@ def read_storm_yaml(path: Path) -> StormYaml:
         values = {}
     if not isinstance(values, Mapping):
         raise InputError(str(path), [Fault(f"should be an object, got {shown(values)}", "$")])
-    return StormYaml(str(path), Layer(values, FaultList()))
+    faults = FaultList()
+    others = {key: value for key, value in values.items() if key not in _OF_NODES}
+    for key, wanted in refused_values(others):
+        faults.add(f"{wanted}, got {shown(values[key])}", join_path("$", key))
+    return StormYaml(str(path), Layer(values, faults))
 
 
 def read_nimbus_yaml(path: Path) -> list[StormYaml]:
@@ -109,15 +126,16 @@ def _names(files: Sequence[StormYaml], copies: int) -> Iterator[tuple[StormYaml,
 
 
 def _supervisor(conf: StormConf, own_id: str, host: str) -> Supervisor:
-    # As SupervisorHeartbeat.mkSupervisorCapacities: the map of resources wins over the two older keys.
+    # As SupervisorHeartbeat.mkSupervisorCapacities: an entry of the map under one of the two older keys wins over it.
     resources = {
-        CPU: conf.amount("supervisor.cpu.capacity", _CPU_PERCENT),
-        MEMORY: conf.amount("supervisor.memory.capacity.mb", _MEMORY_MB),
-        **conf.amounts("supervisor.resources.map"),
+        CPU: conf.amount(_CPU_CAPACITY, _CPU_PERCENT),
+        MEMORY: conf.amount(_MEMORY_CAPACITY, _MEMORY_MB),
+        **conf.amounts(_RESOURCES),
     }
-    for name, key in ((CPU, "supervisor.cpu.capacity"), (MEMORY, "supervisor.memory.capacity.mb")):
+    _refuse_second_names(conf)
+    for name, key in ((CPU, _CPU_CAPACITY), (MEMORY, _MEMORY_CAPACITY)):
         if resources[name] == 0:
-            key = key if key in conf else "supervisor.resources.map"
+            key = key if key in conf else _RESOURCES
             conf.refuse(key, f"should be more than 0 for {name}: Storm does not register such a supervisor")
     return Supervisor(
         id=own_id,
@@ -129,10 +147,24 @@ def _supervisor(conf: StormConf, own_id: str, host: str) -> Supervisor:
     )
 
 
+def _refuse_second_names(conf: StormConf) -> None:
+    """Refuse a resource under two names: NormalizedResources ends such a supervisor at its first heartbeat."""
+    given = conf.get(_RESOURCES)
+    if given is None and _RESOURCES in conf:
+        conf.refuse(_RESOURCES, "should be an object, got null")
+    names = {CPU: _CPU_CAPACITY, MEMORY: _MEMORY_CAPACITY}
+    for name in given if isinstance(given, Mapping) else ():
+        other = names.setdefault(str(NORMALISED.get(name, name)), name)
+        if other != name:
+            conf.refuse(
+                _RESOURCES, f"should be called {other} here: Storm refuses the same resource under two names", name
+            )
+
+
 def _ports(conf: StormConf) -> tuple[int, ...]:
     key = "supervisor.slots.ports"
     values = conf.get(key)
-    if values is None:
+    if values is None and key not in conf:
         return _PORTS
     if not isinstance(values, list):
         conf.refuse(key, f"should be a list, got {shown(values)}")
@@ -158,8 +190,8 @@ def _scheduler_meta(conf: StormConf) -> dict[str, str] | None:
         return None
     texts = {}
     for name, value in meta.items():
-        if value is None or isinstance(value, (list, Mapping)):
-            conf.refuse(key, f"should be a text, got {shown(value)}", name)
+        if isinstance(value, str):
+            texts[name] = value
         else:
-            texts[name] = str(value).lower() if isinstance(value, bool) else str(value)
+            conf.refuse(key, f"should be a text in quotes, got {shown(value)}", name)
     return texts
