@@ -1,10 +1,12 @@
 """A move that makes a topology worse on purpose, on a real Storm cluster: how soon it is taken back, and tuples lost.
 
-python -m benchmarks.storm.taken_back [--cores 0.25] [--work-us 400]
+python -m benchmarks.storm.taken_back [--kind slow|broken] [--cores 0.25] [--work-us 400]
 
-A chain of bolts that compute runs on three nodes, each held to its cores. A scheduler puts all of it on one node, for
-little traffic, and the move is made without a promise: by now predictions know that it more than halves the rate, and a
-loss that was predicted and asked for is not taken back. The service runs as `serve` does.
+Kind ``slow``: a chain of bolts that compute runs on three nodes, each held to its cores. A scheduler puts all of it on
+one node, for little traffic, and the move is made without a promise: by now predictions know that it more than halves
+the rate, and a loss that was predicted and asked for is not taken back. Kind ``broken``: a topology in one worker needs
+what only the node has on which it ran first, and a scheduler moves it to another one, where its worker ends again and
+again; its trees of that time are replayed by its spout. The service runs as `serve` does.
 Workers compile with C1 only, so that they are warm in seconds.
 """
 
@@ -32,7 +34,7 @@ from stormwright.storm.local_cluster import LocalCluster
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.demo.steps import finish, submit
-from stormwright.workbench.demo.submissions import parse_submissions
+from stormwright.workbench.demo.submissions import Submission, parse_submissions
 
 #: Code that the page measures.
 MEASURES = (
@@ -60,6 +62,15 @@ class AllOnOneNode:
         return Assignment(own[np.arange(problem.num_executors) % len(own)].astype(np.int32))
 
 
+class AnotherNode:
+    """Puts everything in one slot of a node that it does not run on."""
+
+    def schedule(self, problem: Problem) -> Assignment:
+        here = np.asarray(problem.slot_node)[problem.current_slot[0]]
+        other = int(np.flatnonzero(np.asarray(problem.slot_node) != here)[0])
+        return Assignment(np.full(problem.num_executors, other, np.int32))
+
+
 @dataclass
 class Course:
     """When what happened, in seconds since the topology was up; None where it has not."""
@@ -72,6 +83,7 @@ class Course:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=("slow", "broken"), default="slow")
     parser.add_argument("--cores", type=float, default=0.25)
     parser.add_argument("--work-us", type=int, default=400)
     options = parser.parse_args()
@@ -87,9 +99,14 @@ def main() -> None:
             "topology.worker.childopts": "-XX:TieredStopAtLevel=1",
         },
     )
-    submissions = parse_submissions([f"linear:name=chain,work_us={options.work_us},workers=3"])
-    demo = DemoSettings(config, submissions, AllOnOneNode(), "forced")
     with LocalCluster(config) as cluster, tempfile.TemporaryDirectory() as state:
+        if options.kind == "slow":
+            submissions = parse_submissions([f"linear:name=chain,work_us={options.work_us},workers=3"])
+        else:
+            bound = {"kind": "bound", "home": f"{state}/home", "rate": "200"}
+            submissions = [Submission("chain", "stormwright.topologies.Odd", bound)]
+        scheduler = AllOnOneNode() if options.kind == "slow" else AnotherNode()
+        demo = DemoSettings(config, submissions, scheduler, "forced")
         settings = ServiceSettings(
             Path(state),
             cluster.service_host,
@@ -141,12 +158,13 @@ def report(
         ("from the end of the move until all runs where it was", "≤ 60 s", between(course.moved_s, course.back_s)),
         ("of this, from knowing that it is worse", "", between(course.known_s, course.back_s)),
         ("from the start of the workers until the first move", "", between(0.0, course.moved_s)),
-        (f"tuple trees failed or lost, of {begun:,}", "0", str(failed + abs(lost))),
+        (f"tuple trees failed; lost, of {begun:,}", "0; 0", f"{failed}; {abs(lost)}"),
         ("moves, of which one back", "2", str(moves)),
     ]
     details = {"why": course.why, "course": vars(course), "options": vars(options), "evaluation": judged}
-    title = f"A worse move taken back: a chain of bolts, 3 nodes of {options.cores:g} cores"
-    write_results("storm-taken-back", title, rows, details)
+    what = "a chain of bolts" if options.kind == "slow" else "a topology that runs on one node only"
+    title = f"A worse move taken back: {what}, 3 nodes of {options.cores:g} cores"
+    write_results(f"storm-taken-back{'-broken' * (options.kind == 'broken')}", title, rows, details)
     log.info(course.why)
 
 

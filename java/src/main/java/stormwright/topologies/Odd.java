@@ -1,12 +1,18 @@
 package stormwright.topologies;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
+import org.apache.storm.Config;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.ShellBolt;
@@ -52,7 +58,9 @@ public final class Odd {
         /** Two sources, whose tuples the step joins by key. */
         JOIN,
         /** The step is a process of another language. */
-        MULTILANG;
+        MULTILANG,
+        /** The step needs something that only the node has on which it ran first; the file {@code home} names that. */
+        BOUND;
 
         String text() {
             return name().toLowerCase(Locale.ROOT).replace('_', '-');
@@ -72,8 +80,8 @@ public final class Odd {
                 .map(arg -> arg.substring(KIND.length())).orElse(Kind.UNREGISTERED.text());
         Map<String, String> defaults = Submission.defaults("odd-" + named, "kind", named, "source", "1", "step", "3",
                 "sink", "2", "work_us", "20");
-        defaults.remove("text");
-        if (named.equals(Kind.UNREGISTERED.text())) {
+        defaults.put("home", defaults.remove("text"));
+        if (Set.of(Kind.UNREGISTERED.text(), Kind.BOUND.text()).contains(named)) {
             defaults.put("workers", "1");
         }
         return defaults;
@@ -91,7 +99,7 @@ public final class Odd {
         if (kind == Kind.JOIN) {
             builder.setSpout("other", new Source(kind, rate), arguments.count("source", 1));
         }
-        BoltDeclarer step = builder.setBolt("step", stepOf(kind, workUs), arguments.count("step", 1));
+        BoltDeclarer step = builder.setBolt("step", stepOf(kind, workUs, arguments.text("home")), arguments.count("step", 1));
         if (kind == Kind.SKEWED || kind == Kind.WINDOW || kind == Kind.JOIN) {
             step.fieldsGrouping("source", new Fields("key"));
         } else {
@@ -104,12 +112,12 @@ public final class Odd {
         return builder.createTopology();
     }
 
-    private static IRichBolt stepOf(Kind kind, int workUs) {
+    private static IRichBolt stepOf(Kind kind, int workUs, String home) {
         return switch (kind) {
             case WINDOW -> new WindowedBoltExecutor(new Counts()
                     .withWindow(BaseWindowedBolt.Duration.seconds(5), BaseWindowedBolt.Duration.seconds(1)));
             case MULTILANG -> new Process();
-            default -> new Step(kind, workUs);
+            default -> new Step(kind, workUs, home);
         };
     }
 
@@ -151,11 +159,13 @@ public final class Odd {
     static final class Step extends BaseRichBolt {
         private final Kind kind;
         private final long workNs;
+        private final String home;
         private transient OutputCollector collector;
         private transient Map<Integer, String> waiting;
 
-        Step(Kind kind, int workUs) {
+        Step(Kind kind, int workUs, String home) {
             this.kind = kind;
+            this.home = home;
             workNs = 1000L * workUs;
         }
 
@@ -163,6 +173,24 @@ public final class Odd {
         public void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
             this.collector = collector;
             waiting = new HashMap<>();
+            if (kind == Kind.BOUND) {
+                requireHome(String.valueOf(conf.get(Config.STORM_LOCAL_HOSTNAME)));
+            }
+        }
+
+        private void requireHome(String here) {
+            Path file = home.isEmpty() ? Path.of(System.getProperty("java.io.tmpdir"), "odd-bound") : Path.of(home);
+            try {
+                if (!Files.exists(file)) {
+                    Files.writeString(file, here);
+                }
+                String first = Files.readString(file);
+                if (!first.equals(here)) {
+                    throw new IllegalStateException("there is no such thing on " + here + ", only on " + first);
+                }
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
         }
 
         @Override

@@ -4,12 +4,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Path;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.storm.Config;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
@@ -41,6 +44,15 @@ class OddTest {
         long zeros = java.util.stream.LongStream.range(0, 10_000).filter(n -> source.tuple(n).get(0).equals(0)).count();
         assertEquals(9000, zeros, 150);
         assertEquals(AtomicLong.class, new Odd.Source(Odd.Kind.UNREGISTERED, 0).tuple(1).get(1).getClass());
+    }
+
+    @Test
+    void aBoundStepEndsOnAnyOtherNode(@TempDir Path directory) {
+        Odd.Step step = new Odd.Step(Odd.Kind.BOUND, 0, directory.resolve("home").toString());
+        step.prepare(Map.of(Config.STORM_LOCAL_HOSTNAME, "a"), null, null);
+        step.prepare(Map.of(Config.STORM_LOCAL_HOSTNAME, "a"), null, null);
+        Map<String, Object> other = Map.of(Config.STORM_LOCAL_HOSTNAME, "b");
+        assertThrows(IllegalStateException.class, () -> step.prepare(other, null, null));
     }
 
     @Test
