@@ -78,6 +78,7 @@ def test_rates_and_times_of_executors(tmp_path):
     # 200 tuples/s of 0.2 ms, and 3 of 0.5 ms.
     assert of["parse"] == pytest.approx(np.full(3, (200 * 0.2 + 3 * 0.5) / 1000 * CORE_HZ))
     assert not of["store"].any(), "GenLoad waits for a millisecond and more"
+    assert load.executing[topology.executor_component == topology.component_index["store"]] == pytest.approx(0.75)
     requested = problem.workload.requested[0][topology.component_index["source"]]
     assert requested["cpu.pcore.percent"] == 20
     assert requested["onheap.memory.mb"] == 256

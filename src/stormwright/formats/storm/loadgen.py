@@ -216,7 +216,7 @@ def _load(document: LoadgenDocument, topology: Topology, core_hz: float, cluster
         for output in each.streams or ()
     }
     streams, received = list[StreamRate](), np.zeros(len(topology.components))
-    cpu_hz = np.zeros(len(topology.components))
+    cpu_hz, executing = np.zeros((2, len(topology.components)))
     for each in document.streams or ():
         if each.source not in index or each.to not in index:
             continue
@@ -225,6 +225,7 @@ def _load(document: LoadgenDocument, topology: Topology, core_hz: float, cluster
         each_receives = tps * executors[each.source] / (1 if kind == "all" else executors[each.to])
         received[index[each.to]] += each_receives
         ms = each.exec_time.mean if each.exec_time else 0.0
+        executing[index[each.to]] += each_receives * ms / 1000
         cpu_hz[index[each.to]] += each_receives * (ms if ms < _WAITS_MS else 0.0) / 1000 * core_hz
     if (acker := index.get(ACKER)) is not None:
         for spout in document.spouts:
@@ -236,14 +237,15 @@ def _load(document: LoadgenDocument, topology: Topology, core_hz: float, cluster
         acked = np.flatnonzero(received)
         streams += [StreamRate(number, acker, "fields", float(received[number])) for number in acked.tolist()]
     load = with_streams(silent_load(topology, core_hz, cluster.selected(("topology.",))), topology, streams)
-    return replace(load, cpu_hz=cpu_hz[topology.executor_component])
+    of = topology.executor_component
+    return replace(load, cpu_hz=cpu_hz[of], executing=np.minimum(executing, 1.0)[of])
 
 
 def write_loadgen(problem: Problem, topology: int) -> str:
     """Return a topology with its measured load as a file for ``GenLoad``.
 
     Of several streams between the same two components each gets the same part of their traffic, which is not known by
-    stream. A tuple is executed for as long as the executors of its bolt use CPU for one.
+    stream. A tuple is executed for as long as the executors of its bolt execute one, without waits for a core.
 
     Parameters
     ----------
@@ -347,10 +349,16 @@ class _Rates:
         return received
 
     def ms_per_tuple(self, component: str) -> FloatArray:
-        """Milliseconds of CPU that each executor of a component uses for a tuple; of those that receive any."""
-        executors = self._executors(component)
+        """Milliseconds for which each executor of a component executes a tuple; of those that receive any.
+
+        Without the time in which it had no core; where execution was not measured its CPU time.
+        """
+        load, executors = self._load, self._executors(component)
         own = executors[self._received[executors] > 0]
-        took: FloatArray = 1000 * self._load.cpu_hz[own] / self._core_hz / self._received[own]
+        busy = load.cpu_hz / self._core_hz
+        if load.executing is not None:
+            busy = load.executing if load.waited is None else np.maximum(load.executing - load.waited, 0.0)
+        took: FloatArray = 1000 * busy[own] / self._received[own]
         return took
 
 
