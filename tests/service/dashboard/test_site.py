@@ -336,6 +336,20 @@ def test_overview_reports_overloaded_node_first(tmp_path: Path) -> None:
         assert "Healthy" not in words
 
 
+def test_waiting_components_are_notes_of_three_topologies_at_most(tmp_path: Path) -> None:
+    shops = living(8, 8)
+    assert shops.load is not None
+    waiting = {
+        name: replace(load, executing=np.where(np.arange(len(load.cpu_hz)) < 4, 0.9, 0.0), cpu_hz=load.cpu_hz / 100)
+        for name, load in shops.load.topologies.items()
+    }
+    with browsing(tmp_path, shops.with_load(replace(shops.load, topologies=waiting))) as browser:
+        named = re.findall(r"(\S+): count waits for something else than CPU", browser.get("/").visible_text)
+        assert set(named) == {each.name for each in shops.topologies[:3]}
+        words = browser.get(f"/topologies/{shops.topologies[7].id}").visible_text
+        assert "waits for something else than CPU in" in words
+
+
 def test_topology_pages_are_found_by_name_if_it_is_unique(tmp_path: Path) -> None:
     words, twins = topology("words"), [replace(topology("twin"), id=f"twin-{number}") for number in (1, 2)]
     with browsing(tmp_path, problem([words, *twins], current={words.id: on("n0", "n1")})) as browser:
