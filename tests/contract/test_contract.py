@@ -65,7 +65,7 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way("ThatMovesWhatRuns", {"generations": 10, "move_running": True}, MAY_MOVE),
     ],
     # Its CPU limit is soft, as in its paper.
-    "learned": [Way(settings={"variants": 16})],
+    "learned": [Way(settings={"variants": 4})],
     "n_version": [
         Way(settings={"schedulers": "online,metis,binpack,r_storm"}, promises=MAY_MOVE),
         # One of them goes by ids, and keeps no limits by itself.
