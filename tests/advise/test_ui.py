@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.goals import AdviceGoals
-from stormwright.advise.ui import held_cores, read_ui, with_ui
+from stormwright.advise.ui import held_cores, read_ui, with_measured, with_ui
 from stormwright.errors import InputError
 from stormwright.formats.sketch import sketch
 from stormwright.model import LoadProfile, Problem
@@ -46,6 +47,31 @@ def test_rates_and_busy_threads_are_by_the_second_of_the_window():
     assert held_cores(result, problem()) == pytest.approx({(0, index["split"]): 0.2, (0, index["count"]): 0.5})
 
 
+def test_an_imported_topology_is_found_by_its_name():
+    assert read_ui({**ANSWER, "id": "words-7-1796000000"}, problem(), "ui.json").topology == 0
+    made = problem()
+    twins = replace(made, topologies=(made.topologies[0], replace(made.topologies[0], id="words-2-0")), current={})
+    with pytest.raises(InputError, match="2 topologies of the problem are called words, and none has the id words-7-0"):
+        read_ui({**ANSWER, "id": "words-7-0"}, twins.with_load(LoadProfile({})), "ui.json")
+
+
+def test_an_answer_with_system_components_and_streams_has_the_same_rates():
+    """As with ``sys=1``: each spout and bolt also emits to the ackers, one for each tuple that it ends."""
+    lines, (split, count) = ANSWER["spouts"][0], ANSWER["bolts"]
+    acker = {"boltId": "__acker", "emitted": 120_000, "executed": 900_000, "executeLatency": "0.01"}
+    whole = {
+        **ANSWER,
+        "spouts": [{**lines, "emitted": 240_000, "acked": 119_000, "failed": 1_000}],
+        "bolts": [
+            {"boltId": "__system", "emitted": 0, "executed": 60},
+            {**split, "emitted": 540_000, "acked": 60_000},
+            {**count, "emitted": 600_000, "acked": 600_000},
+            acker,
+        ],
+    }
+    assert read_ui(whole, problem(), "ui.json") == read_ui(ANSWER, problem(), "ui.json")
+
+
 def test_load_from_storm_ui_uses_executed_counts_of_bolts():
     made = with_ui(problem(), read_ui(ANSWER, problem(), "ui.json"))
     load, topology = made.loads[0], made.topologies[0]
@@ -79,11 +105,32 @@ def test_advice_uses_storm_ui_metrics_without_probes():
         advised(made, AdviceGoals(times={"": 20.0}), held_cores=held)
 
 
+@pytest.mark.long
+def test_a_bolt_that_waits_gets_executors_without_the_ui():
+    """As probes measure it: 2 ms a tuple of which a tenth is CPU."""
+    made = with_ui(problem(), read_ui(ANSWER, problem(), "ui.json"))
+    topology, load = made.topologies[0], made.loads[0]
+    of_split = topology.executor_component == topology.component_index["split"]
+    busy = load.cpu_hz / made.core_hz
+    load = replace(load, executing=busy, cpu_hz=np.where(of_split, 0.1, 1.0) * load.cpu_hz)
+    measured = made.with_load(replace(made.load, topologies={topology.id: load}))
+    same, held = with_measured(measured)
+    assert held == pytest.approx({(0, topology.component_index["split"]): 0.2})
+    advice = advised(same, AdviceGoals(times={"": 7.0}), held_cores=held, alternatives=False)
+    assert {each.component: each.executors for each in advice.components}["split"] == 2
+    assert {each.component: each.executors for each in advised(same, AdviceGoals(times={"": 7.0})).components}[
+        "split"
+    ] == 1
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"bolts": None}, "should be what Storm's UI answers"),
-        ({"id": "word-1-0"}, r"no such topology in the problem: word-1-0; did you mean words-1-0\? @ \$.id"),
+        (
+            {"id": "word-1-0", "name": "word"},
+            r"no such topology in the problem: word-1-0; did you mean words-1-0\? @ \$.id",
+        ),
         ({"uptimeSeconds": 5}, r"only 5 s are measured; wait until there are 30 @ \$.window"),
         ({"window": "soon"}, r"should be a number from 0 on, got soon @ \$.window"),
         ({"bolts": [{"boltId": "other"}]}, r"should be a component of words @ \$.bolts\[0\].boltId"),

@@ -14,6 +14,7 @@ from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats import read_json
 from stormwright.model import LoadProfile, Problem, Topology
 from stormwright.model.load import StreamRate, silent_load, with_streams
+from stormwright.model.peculiarities import waiting_threads
 from stormwright.predict.calibration.document import stored_costs
 
 #: Minimum time in seconds that a topology has to be up within the window.
@@ -58,25 +59,30 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
         message = "should be what Storm's UI answers to GET /api/v1/topology/ID?window=600"
         raise InputError(source, [Fault(message, "$")])
     faults: list[Fault] = []
-    name, ids = str(document.get("id", "")), problem.topology_index
-    if name not in ids:
-        faults.append(Fault(f"no such topology in the problem: {name}{suggestion_for(name, ids)}", "$.id"))
-        raise InputError(source, faults)
+    index = _topology_of(document, problem, source)
     seconds = _number(document, "uptimeSeconds", "$", faults)
     window = document.get("window")
     if window != ":all-time":
         seconds = min(seconds, _number(document, "window", "$", faults))
     if not faults and seconds < _MIN_S:
         faults.append(Fault(f"only {seconds:g} s are measured; wait until there are {_MIN_S:g}", "$.window"))
-    topology = problem.topologies[ids[name]]
+    topology = problem.topologies[index]
+    # With sys=1 system components are listed, and their streams are in the numbers of the others.
+    listed = [each.get("boltId") for each in document["bolts"] if isinstance(each, Mapping)]
+    with_system = any(str(each).startswith("__") for each in listed)
     components = {}
     for kind, key in (("spouts", "spoutId"), ("bolts", "boltId")):
         for number, one in enumerate(document.get(kind) or []):
             at = f"$.{kind}[{number}]"
+            if isinstance(one, Mapping) and str(one.get(key)).startswith("__"):
+                continue
             if not isinstance(one, Mapping) or one.get(key) not in topology.component_index:
                 faults.append(Fault(f"should be a component of {topology.name}", f"{at}.{key}"))
                 continue
             emitted = _number(one, "emitted", at, faults)
+            if with_system:  # one for the acker with each tree, and with each tuple that a bolt acks or fails
+                ended = _number(one, "acked", at, faults) + _number(one, "failed", at, faults)
+                emitted = max(emitted - ended, 0.0)
             executed = _number(one, "executed", at, faults) if kind == "bolts" else 0.0
             latency_ms = _number(one, "executeLatency", at, faults) if kind == "bolts" else 0.0
             scale = 1 / max(seconds, _MIN_S)
@@ -85,7 +91,28 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
             )
     if faults:
         raise InputError(source, faults)
-    return UiTopology(ids[name], components)
+    return UiTopology(index, components)
+
+
+def _topology_of(document: Mapping[str, Any], problem: Problem, source: str) -> int:
+    """Return the index of a response's topology: by its id, or by its name, as of one that was imported.
+
+    Raises
+    ------
+    InputError
+        There is none in the problem, or several of that name.
+    """
+    own_id, name = str(document.get("id", "")), document.get("name")
+    if own_id in problem.topology_index:
+        return problem.topology_index[own_id]
+    alike = [index for index, each in enumerate(problem.topologies) if each.name == name]
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        message = f"{len(alike)} topologies of the problem are called {name}, and none has the id {own_id}"
+    else:
+        message = f"no such topology in the problem: {own_id}{suggestion_for(own_id, problem.topology_index)}"
+    raise InputError(source, [Fault(message, "$.id")])
 
 
 def _number(document: Mapping[str, Any], key: str, at: str, faults: list[Fault]) -> float:
@@ -108,6 +135,18 @@ def held_cores(statistics: UiTopology, problem: Problem) -> dict[tuple[int, int]
         for name, one in statistics.components.items()
         if one.busy_threads
     }
+
+
+def waiting_cores(problem: Problem) -> dict[tuple[int, int], float]:
+    """Return the same of components that wait for something else than CPU, as probes have measured them."""
+    held: dict[tuple[int, int], float] = {}
+    for number, (topology, load) in enumerate(zip(problem.topologies, problem.demand.measured, strict=True)):
+        if load is not None:
+            waiting = waiting_threads(topology, load, problem.core_hz)
+            computing = np.bincount(topology.executor_component, load.cpu_hz, len(waiting)) / problem.core_hz
+            for component in np.flatnonzero(waiting).tolist():
+                held[number, component] = float(waiting[component] + computing[component])
+    return held
 
 
 def with_ui(problem: Problem, statistics: UiTopology) -> Problem:
@@ -155,6 +194,8 @@ def with_measured(
 ) -> tuple[Problem, dict[tuple[int, int], float]]:
     """Return the problem with loads from the UI and with costs, and the number of busy threads by component.
 
+    Of components that probes have measured only if they wait for something else than CPU.
+
     Parameters
     ----------
     problem
@@ -169,7 +210,7 @@ def with_measured(
     InputError
         A file cannot be read, or something else is in it; all its faults.
     """
-    held: dict[tuple[int, int], float] = {}
+    held = waiting_cores(problem)
     for number, each in enumerate(ui):
         document, source = (each, f"response {number}") if isinstance(each, Mapping) else (read_json(each), str(each))
         measured = read_ui(document, problem, source)

@@ -12,9 +12,9 @@ from stormwright.model.humanize import counted
 from stormwright.model.load import TopologyLoad
 from stormwright.model.topology import Topology
 
-#: Least part of the time that the executors of a component wait in their bolts' code, and of that in which they execute
-#: tuples: what is sampled in whole ms errs by some hundredths.
-WAITING, OF_EXECUTING = 0.1, 0.5
+#: Least part of the time in which the executors of a component execute tuples that they wait for something else than
+#: CPU, and of all time to be named: what is sampled in whole ms errs by some hundredths.
+OF_EXECUTING, OF_ALL = 0.5, 0.1
 
 #: Least bytes per tuple: with those, 100 Mbit/s carry 1,250 tuples/s.
 LARGE_BYTES = 10_000.0
@@ -43,20 +43,14 @@ def peculiarities(topology: Topology, load: TopologyLoad, core_hz: float) -> Ite
     """
     count, of = len(topology.components), topology.executor_component
     executors = np.bincount(of, minlength=count)
-    waiting = np.zeros(count)
-    executing = np.zeros(count)
-    if load.executing is not None:
-        without_core = 0.0 if load.waited is None else load.waited
-        executing = np.bincount(of, load.executing, count) / np.maximum(executors, 1)
-        beyond = np.maximum(load.executing - load.cpu_hz / core_hz - without_core, 0.0)
-        waiting = np.bincount(of, beyond, count) / np.maximum(executors, 1)
+    waiting = waiting_threads(topology, load, core_hz) / np.maximum(executors, 1)
     sent_tps, sent_bytes = _sent(topology, load)
     shares = _busiest_shares(topology, load)
     for index, component in enumerate(topology.components):
         name, own = component.id, int(executors[index])
         if component.type == "system":
             continue
-        if waiting[index] >= max(WAITING, OF_EXECUTING * executing[index]):
+        if waiting[index] >= OF_ALL:
             text = f"{name} waits for something else than CPU in {waiting[index]:.0%} of the time of "
             text += f"{counted(own, 'executor')}: more executors may raise its rate, other nodes do not"
             yield Peculiarity("waits", name, text)
@@ -71,6 +65,28 @@ def peculiarities(topology: Topology, load: TopologyLoad, core_hz: float) -> Ite
         if component.code and not _SHELLS.isdisjoint(component.code.classes):
             text = f"each executor of {name} runs a process of its own, whose CPU counts as that of the executor"
             yield Peculiarity("process", name, text)
+
+
+def waiting_threads(topology: Topology, load: TopologyLoad, core_hz: float) -> FloatArray:
+    """Return how many threads of each component wait for something else than CPU while they execute, shape (C,).
+
+    0 where that is less than half of the time in which they execute, or was not measured.
+
+    Parameters
+    ----------
+    topology, load
+        The topology with a measured load.
+    core_hz
+        Speed of a core in Hz.
+    """
+    count, of = len(topology.components), topology.executor_component
+    if load.executing is None:
+        return np.zeros(count)
+    without_core = 0.0 if load.waited is None else load.waited
+    beyond = np.maximum(load.executing - load.cpu_hz / core_hz - without_core, 0.0)
+    executing, waiting = (np.bincount(of, each, count) for each in (load.executing, beyond))
+    threads: FloatArray = np.where(waiting >= OF_EXECUTING * executing, waiting, 0.0)
+    return threads
 
 
 def _sent(topology: Topology, load: TopologyLoad) -> tuple[FloatArray, FloatArray]:
