@@ -112,7 +112,7 @@ def test_a_bolt_that_waits_gets_executors_without_the_ui():
     topology, load = made.topologies[0], made.loads[0]
     of_split = topology.executor_component == topology.component_index["split"]
     busy = load.cpu_hz / made.core_hz
-    load = replace(load, executing=busy, cpu_hz=np.where(of_split, 0.1, 1.0) * load.cpu_hz)
+    load = replace(load, executing=busy, waited=np.zeros(len(busy)), cpu_hz=np.where(of_split, 0.1, 1.0) * load.cpu_hz)
     measured = made.with_load(replace(made.load, topologies={topology.id: load}))
     same, held = with_measured(measured)
     assert held == pytest.approx({(0, topology.component_index["split"]): 0.2})

@@ -349,11 +349,12 @@ def test_a_refusal_of_nimbus_resumes_the_spouts(move: Move, bridge: Bridge, tall
     assert storm.calls[-1] == "activate t"
 
 
+@pytest.mark.parametrize("how", ["crashes", "stalls"])
 @pytest.mark.parametrize("returns", [True, False])
-def test_topology_whose_workers_crash_goes_back_without_a_drain(
-    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch, returns: bool
+def test_topology_whose_workers_crash_or_hang_goes_back_without_a_drain(
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch, returns: bool, how: str
 ) -> None:
-    monkeypatch.setattr(Tally, "crashes", lambda self, topology, live: topology == T.id)
+    monkeypatch.setattr(Tally, how, lambda self, topology, live: topology == T.id)
     storm = FakeStorm(tally, pending_after_pause=3)
     step = replace(move, returns=returns)
     if returns:

@@ -14,7 +14,7 @@ from stormwright.controller.requests import Improve, Place, PlanInputs
 from stormwright.controller.serialization import Serialization, split_workers
 from stormwright.errors import InputError
 from stormwright.model import Problem
-from stormwright.model.topology_config import CONFINED
+from stormwright.model.topology_config import CONFINED, WORKERS_KEY
 from stormwright.schedulers import make_scheduler
 from tests.controller.builders import on, problem, record, topology
 
@@ -22,9 +22,10 @@ NOT_REGISTERED = "java.lang.IllegalArgumentException: Class is not registered: j
 STREAMS = [["a-spout", "default", "b-bolt", "fields"], ["a-spout", "__ack_init", "__acker", "fields"]]
 
 
-def running(*of_nodes: str) -> Problem:
+def running(*of_nodes: str, asks: int = 2, **conf: Any) -> Problem:
     """Topology ``a`` with one spout and three bolt executors, in a worker on each of these nodes."""
-    return problem([topology("a", workers=len(of_nodes))], current={"a-1-0": on(*of_nodes)})
+    one = replace(topology("a", workers=asks), conf=conf)
+    return problem([one], current={"a-1-0": on(*of_nodes)})
 
 
 def known(*records: dict[str, Any]) -> Serialization:
@@ -60,6 +61,17 @@ def test_reason_follows_from_records(records, nodes, why):
     of = known(*records).confine(running(*nodes))
     assert why in of.topologies[0].conf.get(CONFINED, "")
     assert bool(of.topologies[0].conf) == bool(why)
+
+
+def test_a_topology_that_asks_for_one_worker_keeps_it_unless_its_owner_says_otherwise():
+    sized, unsized = known(sent(400)), known(sent(0))
+    why = sized.confine(running("n0", asks=1)).topologies[0].conf[CONFINED]
+    assert why.startswith("it asks for one worker; stormwright.workers: free")
+    free = {WORKERS_KEY: "free"}
+    for of in (running("n0", "n1", asks=1), running("n0", asks=1, **free), running("n0", **free)):
+        assert CONFINED not in sized.confine(of).topologies[0].conf
+    assert CONFINED not in unsized.confine(running("n0", asks=1, **free)).topologies[0].conf
+    assert CONFINED in known(failed()).confine(running("n0", asks=1, **free)).topologies[0].conf, "that is no doubt"
 
 
 def test_error_is_named_with_stream_and_class():

@@ -178,3 +178,33 @@ def test_a_worker_crashes_if_it_ends_at_each_start_and_no_tree_completes(clock: 
     assert tally.crashes("t", live)
     clock.sleep(160)
     assert not tally.crashes("t", live), "the last start is long ago"
+
+
+def test_a_topology_stalls_if_new_workers_complete_nothing_as_the_old_ones_did(clock: Clock) -> None:
+    tally, live = Tally(clock=clock), [("n1", 6700)]
+    for seq in range(20):
+        tally.add([record("t", "n0", seq, trees=5, acked=5)])
+        clock.sleep(1)
+    assert not tally.stalls("t", [("n0", 6700)]), "it has no earlier workers"
+    for seq in range(25):
+        tally.add([record("t", "n1", seq, trees=5 if seq < 4 else 0)])
+        assert not tally.stalls("t", live) or seq > 19
+        clock.sleep(1)
+    assert tally.stalls("t", live)
+    tally.add([record("t", "n1", 25, acked=1)])
+    assert not tally.stalls("t", live), "a tree has completed"
+    clock.sleep(21)
+    assert tally.stalls("t", live)
+    tally.add([record("t", "n1", 26, acked=19)])
+    clock.sleep(21)
+    assert not tally.stalls("t", live), "none is pending: nothing came"
+
+
+def test_a_topology_of_few_trees_does_not_stall(clock: Clock) -> None:
+    tally = Tally(clock=clock)
+    for seq in range(10):
+        tally.add([record("t", "n0", seq, trees=1, acked=1)])
+        clock.sleep(30)
+    tally.add([record("t", "n1", 0, trees=1)])
+    clock.sleep(60)
+    assert not tally.stalls("t", [("n1", 6700)])

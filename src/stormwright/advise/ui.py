@@ -80,9 +80,9 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
                 faults.append(Fault(f"should be a component of {topology.name}", f"{at}.{key}"))
                 continue
             emitted = _number(one, "emitted", at, faults)
-            if with_system:  # one for the acker with each tree, and with each tuple that a bolt acks or fails
+            if with_system:  # about one for the acker with each tree, and with each anchored tuple that a bolt ends
                 ended = _number(one, "acked", at, faults) + _number(one, "failed", at, faults)
-                emitted = max(emitted - ended, 0.0)
+                emitted = emitted - ended if emitted >= ended else emitted
             executed = _number(one, "executed", at, faults) if kind == "bolts" else 0.0
             latency_ms = _number(one, "executeLatency", at, faults) if kind == "bolts" else 0.0
             scale = 1 / max(seconds, _MIN_S)
@@ -140,12 +140,11 @@ def held_cores(statistics: UiTopology, problem: Problem) -> dict[tuple[int, int]
 def waiting_cores(problem: Problem) -> dict[tuple[int, int], float]:
     """Return the same of components that wait for something else than CPU, as probes have measured them."""
     held: dict[tuple[int, int], float] = {}
-    for number, (topology, load) in enumerate(zip(problem.topologies, problem.demand.measured, strict=True)):
-        if load is not None:
-            waiting = waiting_threads(topology, load, problem.core_hz)
-            computing = np.bincount(topology.executor_component, load.cpu_hz, len(waiting)) / problem.core_hz
-            for component in np.flatnonzero(waiting).tolist():
-                held[number, component] = float(waiting[component] + computing[component])
+    for number, (topology, load) in enumerate(zip(problem.topologies, problem.loads, strict=True)):
+        waiting = waiting_threads(problem, number)
+        computing = np.bincount(topology.executor_component, load.cpu_hz, len(waiting)) / problem.core_hz
+        for component in np.flatnonzero(waiting).tolist():
+            held[number, component] = float(waiting[component] + computing[component])
     return held
 
 

@@ -132,14 +132,14 @@ class Mover:
         moves, names = step.moves, step.names
         stop = stop or threading.Event()
         self._problem = self._newest_problem(moves)
-        crashing = {move.topology for move in moves if step.returns and self._crashes(move)}
-        self._check_movable(moves, crashing, stop)
+        broken = {move.topology for move in moves if step.returns and self._is_broken(move)}
+        self._check_movable(moves, broken, stop)
         clock = self._tally.clock
         started_ms, begin = _ms(clock.time()), clock.monotonic()
         log.info("%s: pausing spouts", names)
         # Whatever goes wrong, a topology is never left paused.
         with self._pauses.around([move.name for move in moves], self._nimbus.activate):
-            replayed = self._drain(moves, crashing, stop)
+            replayed = self._drain(moves, broken, stop)
             drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
             log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
@@ -213,24 +213,28 @@ class Mover:
         known = self._problem.node_index
         return [self._problem.supervisors[known[node]] for node in leg.vacated if node in known]
 
-    def _check_movable(self, moves: Sequence[TopologyMove], crashing: set[str], stop: threading.Event) -> None:
+    def _check_movable(self, moves: Sequence[TopologyMove], broken: set[str], stop: threading.Event) -> None:
         status = self._status()
         for move in moves:
             name = move.topology
             if status.get(name, "gone") != ACTIVE:
                 # Another client has paused or is moving it, and has to resume it.
                 raise MoveError(f"{name} is {status.get(name, 'gone')}, only what is {ACTIVE} is moved")
-            if name not in crashing and (unheard := self._unheard(move, stop)):
+            if name not in broken and (unheard := self._unheard(move, stop)):
                 # Without reports, completion of its tuple trees cannot be observed.
                 all_workers = len(move.before.slots)
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
 
-    def _crashes(self, move: TopologyMove) -> bool:
-        """Return whether a topology's workers crash, so that it neither completes trees nor can be drained."""
+    def _is_broken(self, move: TopologyMove) -> bool:
+        """Return whether a topology's workers crash or hang, so that it neither completes trees nor can be drained."""
         crashes = self._tally.crashes(move.topology, move.before.slots)
-        if crashes:
-            log.warning("%s: its workers crash and no tuple tree completes; it goes back without a drain", move.name)
-        return crashes
+        # Trees in windows complete together, after any time.
+        waits = self._policy(self._topology(move.topology)).windows
+        broken = crashes or (not waits and self._tally.stalls(move.topology, move.before.slots))
+        if broken:
+            why = "its workers crash and" if crashes else "trees are pending and"
+            log.warning("%s: %s no tuple tree completes; it goes back without a drain", move.name, why)
+        return broken
 
     def _status(self) -> dict[str, str]:
         """Return Storm's status of each topology id."""
@@ -245,10 +249,10 @@ class Mover:
             self._tally.wait(_POLL_S)
         return unheard
 
-    def _drain(self, moves: Sequence[TopologyMove], crashing: set[str], stop: threading.Event) -> dict[str, int]:
+    def _drain(self, moves: Sequence[TopologyMove], broken: set[str], stop: threading.Event) -> dict[str, int]:
         """Drain topologies; return the number of pending trees by topology (id), which are replayed.
 
-        Those whose workers crash are paused only, as their trees complete no more.
+        Broken ones are paused only, as their trees complete no more.
         """
         limit_s = self._limits.drain_s
         paused = [
@@ -256,9 +260,9 @@ class Mover:
             for move in moves
         ]
         for each in paused:
-            if each.id in crashing:
+            if each.id in broken:
                 each.pause(self._nimbus, self._tally.clock)
-        left = drain([each for each in paused if each.id not in crashing], self._nimbus, self._tally, limit_s, stop)
+        left = drain([each for each in paused if each.id not in broken], self._nimbus, self._tally, limit_s, stop)
         if not left:
             pending = {each.id: each.pending(self._tally) for each in paused}
             for topology, trees in pending.items():

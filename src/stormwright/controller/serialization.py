@@ -4,7 +4,8 @@ A tuple that stays in its worker is never serialized, so a topology may run for 
 Storm cannot send: of a class that is not registered with Kryo, or not serializable at all. Spread over several, its
 workers end at the first of them. The probe serializes samples of each stream as Storm would, and reports the streams
 where that failed. Where no sample of a stream with traffic was ever serialized, and all of the topology has always been
-in one worker, nothing shows that it can leave.
+in one worker, nothing shows that it can leave. Nor does anything show what else its executors share in one: a topology
+that asks for one worker keeps it, unless its owner says that several are as good.
 """
 
 from __future__ import annotations
@@ -72,21 +73,21 @@ class Serialization:
 
         The same problem gives the same result as long as nothing new is known: each second and each page calls this.
         """
-        known, changes = self._known, self._changes
-        if known is None or known[0] is not problem or known[1] != changes:
-            reasons = self._reasons(problem)
-            self._confined = {name: found for name, found in self._confined.items() if name in reasons}
-            topologies = tuple(self._topology(each, reasons.get(each.id, "")) for each in problem.topologies)
-            result = replace(problem, topologies=topologies) if reasons else problem
-            self._known = known = (problem, changes, result)
-        return known[2]
+        with self._lock:
+            known, changes = self._known, self._changes
+            if known is None or known[0] is not problem or known[1] != changes:
+                reasons = self._reasons(problem)
+                self._confined = {name: found for name, found in self._confined.items() if name in reasons}
+                topologies = tuple(self._topology(each, reasons.get(each.id, "")) for each in problem.topologies)
+                result = replace(problem, topologies=topologies) if reasons else problem
+                self._known = known = (problem, changes, result)
+            return known[2]
 
     def _reasons(self, problem: Problem) -> dict[str, str]:
         index = problem.topology_index
-        with self._lock:
-            # One that was only just submitted is known again with its next record.
-            self._topologies = {each: streams for each, streams in self._topologies.items() if each in index}
-            found = {each: _why(streams, problem, index[each]) for each, streams in self._topologies.items()}
+        # One that was only just submitted is known again with its next record.
+        self._topologies = {each: streams for each, streams in self._topologies.items() if each in index}
+        found = {each: _why(streams, problem, index[each]) for each, streams in self._topologies.items()}
         return {topology: why for topology, why in found.items() if why}
 
     def _topology(self, topology: Topology, why: str) -> Topology:
@@ -119,9 +120,15 @@ def _why(streams: _Streams, problem: Problem, topology: int) -> str:
     if streams.failed:
         (component, name), error = min(streams.failed.items())
         return f"tuples of {component} on stream {name} cannot be serialized ({error})"
-    if streams.unknown and _workers(problem, topology) == 1:
+    one = problem.topologies[topology]
+    if WORKERS_KEY in one.conf or _workers(problem, topology) > 1:
+        return ""
+    if streams.unknown:
         component, name = min(streams.unknown)
         return f"nothing has left its worker, and whether tuples of {component} on stream {name} can is unknown"
+    if one.num_workers == 1:
+        # Statics, files and ports that its executors share show nowhere.
+        return f"it asks for one worker; {WORKERS_KEY}: free in its configuration says that several are as good"
     return ""
 
 

@@ -40,6 +40,9 @@ MIN_SILENT_S = 2.5
 #: tree from which its topology no longer works.
 CRASHES, CRASHES_S, UNACKED_S = 2, 180.0, 20.0
 
+#: Number of trees that earlier workers would have completed meanwhile from which a topology counts as stalled.
+MIN_MISSED = 20
+
 #: Quiet records of a worker whose arrival is remembered.
 MAX_QUIET = 64
 
@@ -300,6 +303,23 @@ class Tally:
             return False
         began = [(life.supervisor, life.port) for life, worker in lives if now - worker.first_heard < CRASHES_S]
         return any(began.count(slot) > CRASHES for slot in slots)
+
+    def stalls(self, topology: str, live: Iterable[tuple[str, int]]) -> bool:
+        """Return whether the live workers (supervisor, port) of a topology complete no tree, as earlier ones did.
+
+        So it is after a move to nodes where a bolt waits for ever. Some trees are pending then.
+        """
+        now, slots = self.clock.monotonic(), set(live)
+        with self._changed:
+            newest = [worker for slot, worker in self._newest(topology).items() if slot in slots]
+            earlier = [self._workers[life] for life in self._lives(topology)]
+        earlier = [worker for worker in earlier if all(worker is not other for other in newest)]
+        if not earlier or not any(worker.pending for worker in newest):
+            return False
+        silent_s = now - max(max(worker.completed, worker.first_heard) for worker in newest)
+        covered_s = max(worker.heard for worker in earlier) - min(worker.first_heard for worker in earlier)
+        missed = sum(worker.acked for worker in earlier) / max(covered_s, 1.0) * silent_s
+        return silent_s >= UNACKED_S and missed >= MIN_MISSED
 
     def _sweep(self) -> None:
         now = self.clock.monotonic()

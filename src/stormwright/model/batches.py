@@ -62,9 +62,11 @@ def batch_faults(topology: Topology, conf: Mapping[str, Any]) -> Iterator[BatchF
             text = f"workers end at their start: {batch} {wanted:,.0f} is above half of {queue} {held:,.0f}"
             yield BatchFault(text, ends_workers=True)
     wanted = size(PRODUCER_BATCH, 1)
+    tasks = {topology.components[run.component].id: run.tasks_per_executor for run in topology.executor_runs}
     for component in topology.components:
         pending = component.conf.get(MAX_SPOUT_PENDING)
         most = float(pending) if is_amount(pending) and pending > 0 else size(MAX_SPOUT_PENDING, 0)
+        most *= tasks.get(component.id, 1)  # of each task, and an executor has one batch for all of its tasks
         if component.type == "spout" and 0 < most < wanted:
             text = (
                 f"{PRODUCER_BATCH} {wanted:,.0f} is above {MAX_SPOUT_PENDING} {most:,.0f}: batches of {component.id} "

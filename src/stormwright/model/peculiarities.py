@@ -10,13 +10,17 @@ import numpy as np
 from stormwright.model.arrays import FloatArray
 from stormwright.model.humanize import counted
 from stormwright.model.load import TopologyLoad
+from stormwright.model.problem import Problem
 from stormwright.model.topology import Topology
 
-#: Least part of the time in which the executors of a component execute tuples that they wait for something else than
-#: CPU, and of all time to be named: what is sampled in whole ms errs by some hundredths.
-OF_EXECUTING, OF_ALL = 0.5, 0.1
+#: Minimum part of the time in which executors execute tuples that they wait for something else than CPU, and of all
+#: time: what is sampled in whole ms errs by some hundredths.
+MIN_WAITING_OF_EXECUTING, MIN_WAITING = 0.5, 0.1
 
-#: Least bytes per tuple: with those, 100 Mbit/s carry 1,250 tuples/s.
+#: Minimum tuples/s of which shares are no chance.
+MIN_RECEIVED_TPS = 10.0
+
+#: Minimum bytes per tuple: of those, 100 Mbit/s carry 1,250 a second.
 LARGE_BYTES = 10_000.0
 
 #: Storm's bolt and spout that run a process of another language each.
@@ -31,61 +35,68 @@ class Peculiarity(NamedTuple):
     text: str
 
 
-def peculiarities(topology: Topology, load: TopologyLoad, core_hz: float) -> Iterator[Peculiarity]:
-    """Yield the properties of the components of a topology.
+def peculiarities(problem: Problem, topology: int) -> Iterator[Peculiarity]:
+    """Yield the properties of the components of a topology; none unless its load was measured.
 
     Parameters
     ----------
-    topology, load
-        The topology with a measured load.
-    core_hz
-        Speed of a core in Hz.
+    problem
+        The problem with the load.
+    topology
+        Index of the topology.
     """
-    count, of = len(topology.components), topology.executor_component
-    executors = np.bincount(of, minlength=count)
-    waiting = waiting_threads(topology, load, core_hz) / np.maximum(executors, 1)
-    sent_tps, sent_bytes = _sent(topology, load)
-    shares = _busiest_shares(topology, load)
-    for index, component in enumerate(topology.components):
+    load, one = problem.demand.measured[topology], problem.topologies[topology]
+    if load is None:
+        return
+    executors = np.maximum(np.bincount(one.executor_component, minlength=len(one.components)), 1)
+    waiting = waiting_threads(problem, topology) / executors
+    sent_tps, sent_bytes = _sent(one, load)
+    received_tps, shares = _received_by_fields(one, load)
+    for index, component in enumerate(one.components):
         name, own = component.id, int(executors[index])
         if component.type == "system":
             continue
-        if waiting[index] >= OF_ALL:
+        if waiting[index] >= MIN_WAITING:
             text = f"{name} waits for something else than CPU in {waiting[index]:.0%} of the time of "
-            text += f"{counted(own, 'executor')}: more executors may raise its rate, other nodes do not"
-            yield Peculiarity("waits", name, text)
+            yield Peculiarity("waits", name, f"{text}{counted(own, 'executor')}: more of them may raise its rate")
         # Midway between an even share and all.
-        if own > 1 and shares[index] >= (1 + 1 / own) / 2:
-            text = f"1 of {own} executors of {name} receives {shares[index]:.0%} of its tuples: a value of the fields "
-            yield Peculiarity("skewed", name, text + "that group them is frequent, and more executors do not help")
+        if own > 1 and received_tps[index] >= MIN_RECEIVED_TPS and shares[index] >= (1 + 1 / own) / 2:
+            text = (
+                f"1 of {own} executors of {name} receives {shares[index]:.0%} of the tuples that fields group: one or "
+            )
+            yield Peculiarity("skewed", name, text + "few values are frequent, and more executors do not help")
         if sent_tps[index] and sent_bytes[index] / sent_tps[index] >= LARGE_BYTES:
             size = sent_bytes[index] / sent_tps[index]
-            text = f"tuples of {name} have {size / 1000:,.0f} kB: links limit them before CPU does"
+            text = f"tuples of {name} have {size / 1000:,.0f} kB: 100 Mbit/s carry {1.25e7 / size:,.0f} a second"
             yield Peculiarity("large", name, text)
         if component.code and not _SHELLS.isdisjoint(component.code.classes):
             text = f"each executor of {name} runs a process of its own, whose CPU counts as that of the executor"
             yield Peculiarity("process", name, text)
 
 
-def waiting_threads(topology: Topology, load: TopologyLoad, core_hz: float) -> FloatArray:
+def waiting_threads(problem: Problem, topology: int) -> FloatArray:
     """Return how many threads of each component wait for something else than CPU while they execute, shape (C,).
 
-    0 where that is less than half of the time in which they execute, or was not measured.
+    0 where that is less than half of the time in which they execute, or was not measured. A pause of the garbage
+    collector counts as well.
 
     Parameters
     ----------
-    topology, load
-        The topology with a measured load.
-    core_hz
-        Speed of a core in Hz.
+    problem
+        The problem with the load.
+    topology
+        Index of the topology.
     """
-    count, of = len(topology.components), topology.executor_component
-    if load.executing is None:
+    load, one = problem.demand.measured[topology], problem.topologies[topology]
+    count, of = len(one.components), one.executor_component
+    # Without the time for which a thread had no core, a quota would look like a database.
+    if load is None or load.executing is None or load.waited is None:
         return np.zeros(count)
-    without_core = 0.0 if load.waited is None else load.waited
-    beyond = np.maximum(load.executing - load.cpu_hz / core_hz - without_core, 0.0)
-    executing, waiting = (np.bincount(of, each, count) for each in (load.executing, beyond))
-    threads: FloatArray = np.where(waiting >= OF_EXECUTING * executing, waiting, 0.0)
+    slots = problem.measured_slot[problem.executors_of(topology)]
+    speeds = np.append(problem.node_core_hz[problem.slot_node], problem.core_hz)[slots]
+    off_cpu = np.maximum(load.executing - load.cpu_hz / speeds - load.waited, 0.0)
+    executing, waiting = (np.bincount(of, each, count) for each in (load.executing, off_cpu))
+    threads: FloatArray = np.where(waiting >= MIN_WAITING_OF_EXECUTING * executing, waiting, 0.0)
     return threads
 
 
@@ -105,18 +116,20 @@ def _sent(topology: Topology, load: TopologyLoad) -> tuple[FloatArray, FloatArra
     return tps, size
 
 
-def _busiest_shares(topology: Topology, load: TopologyLoad) -> FloatArray:
-    """Return the part of a component's tuples by fields groupings that its busiest executor receives; shape (C,)."""
+def _received_by_fields(topology: Topology, load: TopologyLoad) -> tuple[FloatArray, FloatArray]:
+    """Return tuples/s that components receive by fields groupings, and the busiest executor's part; shape (C,) each.
+
+    Only of sources from which nothing comes by another grouping, as a load has no streams.
+    """
     count, of = len(topology.components), topology.executor_component
     by_fields = np.zeros((count, count), dtype=bool)
     for target, component in enumerate(topology.components):
-        for grouping in component.inputs:
-            source = topology.component_index.get(grouping.source)
-            if source is not None and grouping.kind == "fields":
-                by_fields[source, target] = True
-    counts = by_fields[of[load.pair_source], of[load.pair_target]]
-    received = np.bincount(load.pair_target[counts], load.pair_tps[counts], topology.num_executors)
-    most, total = np.zeros(count), np.bincount(of, received, count)
+        for grouping in sorted(component.inputs, key=lambda each: each.kind != "fields"):
+            if (source := topology.component_index.get(grouping.source)) is not None:
+                by_fields[source, target] = grouping.kind == "fields"
+    grouped = by_fields[of[load.pair_source], of[load.pair_target]]
+    received = np.bincount(load.pair_target[grouped], load.pair_tps[grouped], topology.num_executors).astype(float)
+    most, total = np.zeros(count), np.bincount(of, received, count).astype(np.float64)
     np.maximum.at(most, of, received)
     shares: FloatArray = most / np.where(total > 0, total, 1.0)
-    return shares
+    return total, shares

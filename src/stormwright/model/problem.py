@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+
 from stormwright.errors import Fault, InputError
-from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray
+from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray, frozen
 from stormwright.model.assignment import TopologyAssignment
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
 from stormwright.model.component_limits import ComponentLimits
@@ -16,6 +19,7 @@ from stormwright.model.demand import Demand
 from stormwright.model.faults import MAX_FAULTS
 from stormwright.model.humanize import counted
 from stormwright.model.load import LoadProfile, TopologyLoad
+from stormwright.model.requests import CPU
 from stormwright.model.running import CurrentPlacement
 from stormwright.model.topology import Topology
 from stormwright.model.validate import ProblemParts, faults_of
@@ -200,6 +204,19 @@ class Problem(ByContent):
     def node_cpu_hz(self) -> FloatArray:
         """B_k of every node in Hz, shape (N,)."""
         return self.cluster.node_cpu_hz
+
+    @cached_property
+    def node_core_hz(self) -> FloatArray:
+        """Speed of a core of every node in Hz, shape (N,); `core_hz` where its number of cores is unknown."""
+        cores = [node.resources.get(CPU, 0.0) / 100 for node in self.supervisors]
+        speeds: FloatArray = frozen(
+            [
+                node.cpu_hz / count if count > 0 and 0 < node.cpu_hz < math.inf else self.core_hz
+                for node, count in zip(self.supervisors, cores, strict=True)
+            ],
+            np.float64,
+        )
+        return speeds
 
     @property
     def node_memory_mb(self) -> FloatArray:

@@ -101,7 +101,7 @@ class Move:
     number, stage, state
         Its place in the plan, and how far it has come; steps of one stage are evaluated together.
     returns
-        Whether topologies go back to where they were: then those whose workers crash are not drained first.
+        Whether topologies go back to where they were: then those whose workers crash or hang are not drained first.
     """
 
     moves: tuple[TopologyMove, ...]

@@ -64,8 +64,7 @@ def notes_of_topology(placed: PlacedLoad, steady: SteadyState, costs: Costs, top
         yield f"{counted(missing, 'executor')} {verb} no slot: not predicted, and assumed to use nothing"
         return
     yield from (fault.text for fault in batch_faults(one, problem.conf))
-    if problem.demand.measured[topology] is not None:
-        yield from (each.text for each in peculiarities(one, problem.loads[topology], problem.core_hz))
+    yield from (each.text for each in peculiarities(problem, topology))
     if profile.rate_tps[topology] == 0:
         yield "its spouts began no trees while it was measured: no basis for a prediction"
         return

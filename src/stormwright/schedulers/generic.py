@@ -17,7 +17,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.placement.placing import FreeResources, Placing
-from stormwright.schedulers.placement.scores import busy_with, core_hz_of, in_cluster, part_used, weights_of
+from stormwright.schedulers.placement.scores import busy_with, in_cluster, part_used, weights_of
 from stormwright.schedulers.templates.turns import SmoothTurns, Turns, deal
 from stormwright.schedulers.templates.waiting import Rule, by_score, place_waiting
 from stormwright.schedulers.toolkit.params import MAX_SEED, Params, param
@@ -321,7 +321,7 @@ class ShortestProcessingTimeScheduler(GenericScheduler):
 
     def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
-        core_hz = core_hz_of(room.problem)
+        core_hz = room.problem.node_core_hz
 
         def time_s(_: Placing, executor: int) -> FloatArray:
             time_s: FloatArray = room.problem.executor_cpu_hz[executor] / core_hz

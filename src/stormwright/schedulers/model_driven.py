@@ -10,7 +10,6 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.schedulers.placement.placing import FreeResources, Placing
-from stormwright.schedulers.placement.scores import core_hz_of
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import NoParams
 from stormwright.schedulers.toolkit.traffic import breadth_first, by_component
@@ -66,7 +65,7 @@ class ModelDrivenScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
-        core_hz = float(core_hz_of(problem).min(initial=np.inf))
+        core_hz = float(problem.node_core_hz.min(initial=np.inf))
 
         def make_rule(room: FreeResources) -> Rule:
             def place(placing: Placing) -> None:

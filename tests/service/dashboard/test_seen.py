@@ -45,7 +45,6 @@ def test_figures_of_all_rows_are_computed_once_per_scene() -> None:
     scene = Scene.of(living(3, 4))
     assert scene.flows(1) is scene.flows(1)
     assert scene.flows(1) == component_flows(scene.problem, 1)
-    assert scene.core_hz is scene.core_hz
 
 
 def test_nodes_are_as_full_as_their_executors_make_them() -> None:

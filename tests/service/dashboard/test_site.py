@@ -340,7 +340,12 @@ def test_waiting_components_are_notes_of_three_topologies_at_most(tmp_path: Path
     shops = living(8, 8)
     assert shops.load is not None
     waiting = {
-        name: replace(load, executing=np.where(np.arange(len(load.cpu_hz)) < 4, 0.9, 0.0), cpu_hz=load.cpu_hz / 100)
+        name: replace(
+            load,
+            executing=np.where(np.arange(len(load.cpu_hz)) < 4, 0.9, 0.0),
+            cpu_hz=load.cpu_hz / 100,
+            waited=0 * load.cpu_hz,
+        )
         for name, load in shops.load.topologies.items()
     }
     with browsing(tmp_path, shops.with_load(replace(shops.load, topologies=waiting))) as browser:

@@ -134,8 +134,8 @@ def _supervisor(conf: StormConf, own_id: str, host: str) -> Supervisor:
     }
     _refuse_second_names(conf)
     for name, key in ((CPU, _CPU_CAPACITY), (MEMORY, _MEMORY_CAPACITY)):
-        if resources[name] == 0:
-            key = key if key in conf else _RESOURCES
+        if resources[name] == 0 or conf.get(key) == 0:
+            key = key if conf.get(key) == 0 else _RESOURCES
             conf.refuse(key, f"should be more than 0 for {name}: Storm does not register such a supervisor")
     return Supervisor(
         id=own_id,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.requests import CPU
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 
 
@@ -44,13 +42,3 @@ def busy_with(placing: Placing, executor: int) -> FloatArray:
     """Return the CPU utilisation of every node with an executor added, shape (N,)."""
     room = placing.room
     return part_used(room.capacity_hz, room.cpu_hz, float(room.problem.executor_cpu_hz[executor]))
-
-
-def core_hz_of(problem: Problem) -> FloatArray:
-    """Return the core speed of every node in Hz, shape (N,); that of the problem if its cores are unknown."""
-    percent = [node.resources.get(CPU, 0.0) for node in problem.supervisors]
-    core_speeds = [
-        node.cpu_hz * 100 / cores if cores > 0 and 0 < node.cpu_hz < np.inf else problem.core_hz
-        for node, cores in zip(problem.supervisors, percent, strict=True)
-    ]
-    return np.array(core_speeds, dtype=np.float64)

@@ -104,7 +104,7 @@ class NodeFigures:
         used_hz = placed.sum_by_node(np.where(is_measured, problem.executor_cpu_hz, 0.0))
         executors = np.bincount(placed.node, minlength=count)
         unknown = (executors > 0) & (placed.sum_by_node(is_measured.astype(float)) == 0)
-        speed = core_hz(problem)
+        speed = problem.node_core_hz
         whole, cores = np.where(unknown, np.nan, _part(used_hz, cpu)), cpu / speed
         if problem.load:
             node_hz = np.array([problem.load.node_cpu_hz.get(each.id, np.nan) for each in problem.supervisors])
@@ -155,15 +155,6 @@ class NodeFigures:
     def over(self) -> IndexArray:
         """Nodes whose CPU in use exceeds their capacity."""
         return np.flatnonzero(np.nan_to_num(self.use["cpu"]) > 1 + 1e-9)
-
-
-def core_hz(problem: Problem) -> FloatArray:
-    """Return the speed of a core of every node in Hz, shape (N,); by default that of the problem."""
-    known = [
-        supervisor.cpu_hz / (cores / 100) if (cores := supervisor.resources.get("cpu.pcore.percent", 0.0)) else 0.0
-        for supervisor in problem.supervisors
-    ]
-    return np.array([speed or problem.core_hz for speed in known])
 
 
 def slots_of(problem: Problem, node: int) -> list[int]:

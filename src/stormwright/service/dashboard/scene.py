@@ -11,12 +11,11 @@ import numpy as np
 from stormwright.base.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 from stormwright.model import UNPLACED, Problem
-from stormwright.model.arrays import FloatArray
 from stormwright.model.peculiarities import Peculiarity, peculiarities
 from stormwright.predict.answer import predict
 from stormwright.predict.prediction import Prediction, TopologyPrediction
 from stormwright.service.dashboard.flows import Flow, Heat, component_flows
-from stormwright.service.dashboard.node_figures import MeasuredNode, NodeFigures, RequestedResources, core_hz, in_slots
+from stormwright.service.dashboard.node_figures import MeasuredNode, NodeFigures, RequestedResources, in_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +78,6 @@ class Scene:
         """Topology (id) → prediction."""
         return {each.topology: each for each in self.predicted.topologies} if self.predicted else {}
 
-    @cached_property
-    def core_hz(self) -> FloatArray:
-        """Speed of a core of every node in Hz, shape (N,)."""
-        return core_hz(self.problem)
-
     def flows(self, topology: int) -> list[Flow]:
         """Return the flows of a topology (by index), computed once (`component_flows`)."""
         if topology not in self._flows:
@@ -111,11 +105,8 @@ class Scene:
     @cached_property
     def peculiarities(self) -> dict[str, list[Peculiarity]]:
         """Topology (id) → properties of its components, of those that have some."""
-        problem, found = self.problem, {}
-        for topology, load in zip(problem.topologies, problem.demand.measured, strict=True):
-            if load is not None and (own := list(peculiarities(topology, load, problem.core_hz))):
-                found[topology.id] = own
-        return found
+        found = ((each.id, list(peculiarities(self.problem, t))) for t, each in enumerate(self.problem.topologies))
+        return {topology: own for topology, own in found if own}
 
     @property
     def rate_tps(self) -> float:

@@ -106,20 +106,22 @@ class SupervisorReports:
         before_s = polled_s if self._polled_s is None else self._polled_s
         present = {each["id"]: each for each in supervisors}
         hosts = {each["host"] for each in supervisors}
-        for node in self._known.keys() - present.keys():
-            self._gone[node] = self._known.pop(node).host, polled_s
+        # Others look at both meanwhile: each is replaced, never changed.
+        left = {node: (known.host, polled_s) for node, known in self._known.items() if node not in present}
         self._gone = {
             node: (host, gone_s)
-            for node, (host, gone_s) in self._gone.items()
+            for node, (host, gone_s) in (self._gone | left).items()
             if node not in present and host not in hosts and polled_s - gone_s <= GONE_S
         }
+        known: dict[str, _Heartbeats] = {}
         for node, each in present.items():
-            known, uptime_s = self._known.get(node), float(each["uptime_s"])
-            if known is None:
-                self._known[node] = _Heartbeats(each["host"], uptime_s, polled_s, answered_s - uptime_s)
+            uptime_s = float(each["uptime_s"])
+            if node in self._known:
+                known[node] = self._known[node]
+                known[node].observe(uptime_s, before_s, answered_s)
             else:
-                known.observe(uptime_s, before_s, answered_s)
-        self._polled_s = polled_s
+                known[node] = _Heartbeats(each["host"], uptime_s, polled_s, answered_s - uptime_s)
+        self._known, self._polled_s = known, polled_s
 
     @property
     def count(self) -> int:

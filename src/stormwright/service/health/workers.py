@@ -42,9 +42,9 @@ FEW_CORES, USUAL_CORES_S = 0.75, 600.0
 #: Seconds after which a worker that is not expected is forgotten, and seconds between checks for that.
 FORGOTTEN_S, _SWEEP_S = 3600.0, 60.0
 
-#: Seconds in which ended trees are counted, the part of them that fails from which a topology is named, and their least
-#: number: single failures are an application's own.
-FAILING_FOR_S, FAILING, LEAST_FAILED = 60.0, 0.05, 20
+#: Seconds in which ended trees are counted, the part of them that fails from which a topology is named, and their
+#: minimum number, or that where most fail: single failures are an application's own.
+FAILING_FOR_S, FAILING, MIN_FAILED, MIN_MOST_FAILED = 60.0, 0.05, 20, 5
 
 #: Length in seconds of the parts in which they are counted.
 _PART_S = 5.0
@@ -271,7 +271,8 @@ class WorkerReports:
             for topology, parts in self._ended.items():
                 recent = [(acked, failed) for begin_s, acked, failed in parts if begin_s >= since_s]
                 acked, failed = (sum(counts) for counts in zip(*recent, strict=True))
-                if failed >= max(LEAST_FAILED, FAILING * (acked + failed)):
+                least = MIN_MOST_FAILED if failed > acked else MIN_FAILED
+                if failed >= max(least, FAILING * (acked + failed)):
                     found.append(FailingTrees(topology, failed, acked + failed))
         return sorted(found, key=lambda each: -each.failed / each.ended)
 

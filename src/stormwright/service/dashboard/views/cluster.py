@@ -104,7 +104,7 @@ def node(known: DashboardState, name: str) -> Page:
     shows = {
         "scene": scene,
         "row": _node_row(scene, index),
-        "core_hz": float(scene.core_hz[index]),
+        "core_hz": float(scene.problem.node_core_hz[index]),
         "uses": USES,
         "supervisor": supervisor,
         "name": scene.problem.cluster.node_names[index],
@@ -170,7 +170,7 @@ def _row(scene: Scene, own: Any, name: str, key: str) -> _Row:
 
 def _worker(scene: Scene, slot: int) -> dict[str, Any]:
     problem, own = scene.problem, scene.workers.get(slot, [])
-    speed = float(scene.core_hz[problem.slot_node[slot]])
+    speed = float(scene.problem.node_core_hz[problem.slot_node[slot]])
     executors = []
     for executor in own:
         topology = problem.topologies[int(problem.executor_topology[executor])]

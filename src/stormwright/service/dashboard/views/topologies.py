@@ -171,7 +171,7 @@ def _core_parts(scene: Scene, index: int) -> Any:
     nodes = (
         problem.slot_node[np.where(slots == UNPLACED, 0, slots)] if len(problem.slots) else np.zeros(len(slots), int)
     )
-    speeds = scene.core_hz[nodes] if len(problem.supervisors) else problem.core_hz
+    speeds = scene.problem.node_core_hz[nodes] if len(problem.supervisors) else problem.core_hz
     return problem.executor_cpu_hz[own] / np.where(slots == UNPLACED, problem.core_hz, speeds)
 
 
