@@ -39,7 +39,7 @@ MEASURES = ("src/stormwright/formats/storm/loadgen.py",)
 GENERATOR = "org.apache.storm.loadgen"
 TOPOLOGY = "linear:name=original,work_us=200,workers=3,rate=1000"
 
-#: Seconds for which workers warm up, and of the generator's runs.
+#: Seconds for which workers warm up, and minutes that the generator runs.
 WARM_S, REPLAY_MIN = 90.0, 4.0
 
 log = logging.getLogger("storm_loadgen")
@@ -93,8 +93,8 @@ def replayed(cluster: RunningCluster, service: Service, jar: Path, file: Path) -
     )
     running.start()
     deadline = time.monotonic() + 120
-    while not (snapshot := service.bridge.snapshot()) or not any(snapshot.current):
-        if time.monotonic() > deadline:
+    while not (snapshot := service.bridge.snapshot()) or not snapshot.current or "original" in _names(snapshot):
+        if time.monotonic() > deadline or not running.is_alive():
             raise ClusterError("the replay of a load has not begun within 120 s")
         time.sleep(1)
     problem = measured(service)
@@ -104,8 +104,12 @@ def replayed(cluster: RunningCluster, service: Service, jar: Path, file: Path) -
     return found
 
 
+def _names(problem: Problem) -> set[str]:
+    return {each.name for each in problem.topologies}
+
+
 def figures(problem: Problem, topology: int) -> dict[str, float]:
-    """Rates in tuples/s by component, CPU in cores, and traffic between bolts and spouts, with their ackers' apart."""
+    """Rates in tuples/s by component, CPU in cores, and all traffic, with that of ackers."""
     one, load = problem.topologies[topology], problem.loads[topology]
     of, count = one.executor_component, len(one.components)
     received = np.bincount(of[load.pair_target], load.pair_tps, count)

@@ -158,7 +158,11 @@ def report(
         ("from the end of the move until all runs where it was", "≤ 60 s", between(course.moved_s, course.back_s)),
         ("of this, from knowing that it is worse", "", between(course.known_s, course.back_s)),
         ("from the start of the workers until the first move", "", between(0.0, course.moved_s)),
-        (f"tuple trees failed; lost, of {begun:,}", "0; 0", f"{failed}; {abs(lost)}"),
+        (
+            f"tuple trees failed; lost, of {begun:,}",
+            "0; 0" if options.kind == "slow" else "replayed; 0",
+            f"{failed}; {abs(lost)}",
+        ),
         ("moves, of which one back", "2", str(moves)),
     ]
     details = {"why": course.why, "course": vars(course), "options": vars(options), "evaluation": judged}

@@ -97,6 +97,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0, help="under mode auto")
     parser.add_argument("--before", type=float, default=5.0, help="minutes for which it only observes")
     options = parser.parse_args()
+    if min(options.before, options.minutes) < 1:
+        parser.error("rates are compared over a minute at least")
     show_progress()
     config = demo_cluster(slots=12, cores_per_node=CORES, link=LINK, start_timeout_s=400)
     with tempfile.TemporaryDirectory(prefix="stormwright-zoo-") as state, LocalCluster(config) as cluster:
@@ -173,6 +175,8 @@ def live(service: Service, watch: Watch, options: argparse.Namespace) -> tuple[f
     finally:
         stop.set()
         running.join(300)
+    if time.monotonic() < end_s:
+        raise ClusterError("the service has ended: its log says why")
     return moved_ms, time.time() * 1000
 
 

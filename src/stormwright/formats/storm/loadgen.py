@@ -299,7 +299,7 @@ def _component(
 
 
 def _input(grouping: Grouping, bolt: str, rates: _Rates) -> dict[str, Any]:
-    took = _stats(rates.ms_per_tuple(bolt))
+    took = _stats(*rates.ms_per_tuple(bolt))
     return {
         "from": grouping.source,
         "to": bolt,
@@ -348,8 +348,8 @@ class _Rates:
         received += (of_component / np.maximum(executors, 1))[self._component]
         return received
 
-    def ms_per_tuple(self, component: str) -> FloatArray:
-        """Milliseconds for which each executor of a component executes a tuple; of those that receive any.
+    def ms_per_tuple(self, component: str) -> tuple[FloatArray, FloatArray]:
+        """Milliseconds for which each executor of a component executes a tuple, and its tuples/s; of those with any.
 
         Without the time in which it had no core; where execution was not measured its CPU time.
         """
@@ -358,13 +358,17 @@ class _Rates:
         busy = load.cpu_hz / self._core_hz
         if load.executing is not None:
             busy = load.executing if load.waited is None else np.maximum(load.executing - load.waited, 0.0)
-        took: FloatArray = 1000 * busy[own] / self._received[own]
-        return took
+        return 1000 * busy[own] / self._received[own], self._received[own]
 
 
-def _stats(values: FloatArray) -> dict[str, float]:
+def _stats(values: FloatArray, weights: FloatArray | None = None) -> dict[str, float]:
     if not len(values):
         return {"mean": 0.0, "stddev": 0.0, "min": 0.0, "max": 0.0}
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    found = {"mean": float(np.mean(values)), "stddev": spread, "min": float(values.min()), "max": float(values.max())}
+    found = {
+        "mean": float(np.average(values, weights=weights)),
+        "stddev": spread,
+        "min": float(values.min()),
+        "max": float(values.max()),
+    }
     return {name: value if math.isfinite(value) else 0.0 for name, value in found.items()}

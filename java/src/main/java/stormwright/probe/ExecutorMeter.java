@@ -50,9 +50,9 @@ final class ExecutorMeter {
         return tasks.get(0).component();
     }
 
-    /** Tuples received in this interval. */
-    long received() {
-        return sum(TaskCounts.RECEIVED);
+    /** Tuples received and emitted in this interval. */
+    long tuples() {
+        return sum(TaskCounts.RECEIVED) + sum(TaskCounts.EMITTED);
     }
 
     boolean hasThread() {
@@ -71,9 +71,9 @@ final class ExecutorMeter {
         }
     }
 
-    /** CPU time in this interval of the process that it runs; a record has at most that of two cores. */
-    void readChildren(long cpuNs, long lengthNs) {
-        childrenNs = Math.min(cpuNs, lengthNs);
+    /** CPU time in this interval of the process that it runs. */
+    void addChildren(long cpuNs) {
+        childrenNs = cpuNs;
     }
 
     void commit() {
@@ -94,7 +94,7 @@ final class ExecutorMeter {
                 .name("first_task").value(firstTask)
                 .name("last_task").value(lastTask)
                 .name("cpu_ns").value(cpuNowNs - cpuBeforeNs + childrenNs)
-                .name("received").value(received())
+                .name("received").value(sum(TaskCounts.RECEIVED))
                 .name("emitted").value(sum(TaskCounts.EMITTED))
                 .name("trees").value(sum(TaskCounts.TREES))
                 .name("acked").value(sum(TaskCounts.ACKED))

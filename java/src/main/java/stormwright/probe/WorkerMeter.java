@@ -46,6 +46,7 @@ final class WorkerMeter {
     private long endMs;
     private long endNs;
     private long endCpuNs;
+    private long childrenNs;
 
     /**
      * Makes one.
@@ -91,16 +92,25 @@ final class WorkerMeter {
         return write(last);
     }
 
-    /** The processes of executors in other languages: the CPU time of all, by the tuples that each has received. */
+    /**
+     * The processes of executors in other languages. Which of them is whose is known to Storm alone: the CPU time of all
+     * is divided by the tuples that the executors have received and emitted.
+     */
     private void readChildren() {
         List<ExecutorMeter> own = executors.stream().filter(each -> shells.contains(each.component())).toList();
         if (own.isEmpty()) {
-            return; // looking for them takes time
+            return;
         }
         children.read();
-        double received = own.stream().mapToLong(ExecutorMeter::received).sum();
-        own.forEach(each -> each.readChildren((long) (children.cpuNs()
-                * (received > 0 ? each.received() / received : 1.0 / own.size())), endNs - startNs));
+        double tuples = own.stream().mapToLong(ExecutorMeter::tuples).sum();
+        childrenNs = 0;
+        for (ExecutorMeter each : own) {
+            double part = tuples > 0 ? each.tuples() / tuples : 1.0 / own.size();
+            // A record with more than two cores in one thread would be refused.
+            long cpuNs = Math.min((long) (part * children.cpuNs()), endNs - startNs);
+            each.addChildren(cpuNs);
+            childrenNs += cpuNs;
+        }
     }
 
     /** Tuples that the tasks have received and emitted since they began, until now. */
@@ -168,7 +178,7 @@ final class WorkerMeter {
                 .name("start_ms").value(startMs)
                 .name("length_ns").value(Math.max(1, endNs - startNs))
                 .name("written_ms").value(System.currentTimeMillis())
-                .name("process_cpu_ns").value(Math.max(0, endCpuNs - startCpuNs) + children.cpuNs())
+                .name("process_cpu_ns").value(Math.max(0, endCpuNs - startCpuNs) + childrenNs)
                 .name("heap_bytes").value(Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory())
                 .name("heap_limit_bytes").value(Long.getLong(Takeover.HEAP_PROPERTY, Runtime.getRuntime().maxMemory()));
         json.name("executors").open('[');

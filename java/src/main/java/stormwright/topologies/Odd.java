@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Locale;
@@ -80,7 +81,8 @@ public final class Odd {
                 .map(arg -> arg.substring(KIND.length())).orElse(Kind.UNREGISTERED.text());
         Map<String, String> defaults = Submission.defaults("odd-" + named, "kind", named, "source", "1", "step", "3",
                 "sink", "2", "work_us", "20");
-        defaults.put("home", defaults.remove("text"));
+        defaults.remove("text");
+        defaults.put("home", "");
         if (Set.of(Kind.UNREGISTERED.text(), Kind.BOUND.text()).contains(named)) {
             defaults.put("workers", "1");
         }
@@ -181,8 +183,10 @@ public final class Odd {
         private void requireHome(String here) {
             Path file = home.isEmpty() ? Path.of(System.getProperty("java.io.tmpdir"), "odd-bound") : Path.of(home);
             try {
-                if (!Files.exists(file)) {
-                    Files.writeString(file, here);
+                if (!Files.exists(file)) { // at once as a whole: other tasks look at it, too
+                    Path own = Files.createTempFile(file.toAbsolutePath().getParent(), "odd", null);
+                    Files.writeString(own, here);
+                    Files.move(own, file, StandardCopyOption.ATOMIC_MOVE);
                 }
                 String first = Files.readString(file);
                 if (!first.equals(here)) {
