@@ -16,6 +16,7 @@ public final class ChildProcesses {
 
     private List<ProcessHandle> children = List.of();
     private long nextSearchNs = System.nanoTime();
+    private boolean measured = true;
     private Map<Long, Long> before = Map.of();
     private Map<Long, Long> now = Map.of();
 
@@ -33,7 +34,10 @@ public final class ChildProcesses {
             }
             now = found;
         } catch (RuntimeException e) { // the rest of a record is worth as much without this
-            LOG.info("processes of other languages are not measured: {}", e.toString());
+            if (measured) {
+                LOG.info("processes of other languages are not measured: {}", e.toString());
+            }
+            measured = false;
             now = before;
         }
     }
