@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.kit.results import show_progress, write_results
 from stormwright.client import Client
+from stormwright.controller.objectives.outlook import THROUGHPUT
 from stormwright.controller.safety.move_kinds import move_safety
 from stormwright.errors import ClusterError
 from stormwright.perflog.records import LogRecord
@@ -50,9 +51,9 @@ ODDITIES = {
     "never-acking": ("rate=100", "failed or timed out"),
     "failing": ("rate=150", "failed or timed out"),
     "blocking": ("rate=300", "waits for something else than CPU"),
-    "skewed": ("rate=300,work_us=500", "that group them is frequent"),
+    "skewed": ("rate=300,work_us=500", "of the tuples that fields group"),
     "bursts": ("rate=150", ""),
-    "large": ("rate=100", "links limit them before CPU does"),
+    "large": ("rate=100", "100 Mbit/s carry"),
     "window": ("rate=150", ""),
     "join": ("rate=100", ""),
     "multilang": ("rate=100", "runs a process of its own"),
@@ -107,9 +108,12 @@ def main() -> None:
             cluster.service_host,
             cluster.service_port,
             keep_records=True,
+            objective=THROUGHPUT,
             triggers=TriggerParams(period_s=60, cool_down_s=60),
         )
-        with Service(settings, make_scheduler("optimizer"), "even", cluster.gateway_command()) as service:
+        with Service(
+            settings, make_scheduler("optimizer", {"objective": THROUGHPUT}), "even", cluster.gateway_command()
+        ) as service:
             watch = Watch(Client(cluster.service_url, "zoo"))
             ids = submit(cluster, service, watch)
             moved_ms, end_ms = live(service, watch, options)

@@ -147,7 +147,11 @@ public final class Odd {
         Values tuple(long number) {
             SplittableRandom random = new SplittableRandom(number);
             boolean usual = kind == Kind.SKEWED && random.nextInt(10) > 0;
-            Object value = kind == Kind.UNREGISTERED ? new AtomicLong(number) : payload;
+            Object value = switch (kind) {
+                case UNREGISTERED -> new AtomicLong(number);
+                case MULTILANG -> "a text, as JSON knows no bytes";
+                default -> payload;
+            };
             return new Values(usual ? 0 : random.nextInt(KEYS), value);
         }
 
