@@ -76,7 +76,7 @@ def _parsed(path: Path | zipfile.Path, text: str) -> Any:
 
 @cache
 def _snake_loader() -> type[yaml.SafeLoader]:
-    """Return a loader that takes for numbers what SnakeYAML, which Storm reads YAML with, takes for numbers."""
+    """Return a loader with the numbers of SnakeYAML, by which Storm reads YAML."""
     import yaml
 
     class SnakeLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
