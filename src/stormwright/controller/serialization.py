@@ -87,7 +87,11 @@ class Serialization:
         index = problem.topology_index
         # One that was only just submitted is known again with its next record.
         self._topologies = {each: streams for each, streams in self._topologies.items() if each in index}
-        found = {each: _why(streams, problem, index[each]) for each, streams in self._topologies.items()}
+        nothing = _Streams()
+        found = {
+            each.id: _why(self._topologies.get(each.id, nothing), problem, number)
+            for number, each in enumerate(problem.topologies)
+        }
         return {topology: why for topology, why in found.items() if why}
 
     def _topology(self, topology: Topology, why: str) -> Topology:
@@ -121,15 +125,14 @@ def _why(streams: _Streams, problem: Problem, topology: int) -> str:
         (component, name), error = min(streams.failed.items())
         return f"tuples of {component} on stream {name} cannot be serialized ({error})"
     one = problem.topologies[topology]
-    if WORKERS_KEY in one.conf or _workers(problem, topology) > 1:
+    is_in_doubt = (streams.unknown or one.num_workers == 1) and WORKERS_KEY not in one.conf
+    if not is_in_doubt or _workers(problem, topology) != 1:
         return ""
     if streams.unknown:
         component, name = min(streams.unknown)
         return f"nothing has left its worker, and whether tuples of {component} on stream {name} can is unknown"
-    if one.num_workers == 1:
-        # Statics, files and ports that its executors share show nowhere.
-        return f"it asks for one worker; {WORKERS_KEY}: free in its configuration says that several are as good"
-    return ""
+    # Statics, files and ports that its executors share show nowhere.
+    return f"it asks for one worker; {WORKERS_KEY}: free in its configuration says that several are as good"
 
 
 def _workers(problem: Problem, topology: int) -> int:

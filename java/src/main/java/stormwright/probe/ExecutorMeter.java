@@ -72,7 +72,7 @@ final class ExecutorMeter {
     }
 
     /** CPU time in this interval of the process that it runs. */
-    void addChildren(long cpuNs) {
+    void setChildren(long cpuNs) {
         childrenNs = cpuNs;
     }
 

@@ -108,7 +108,7 @@ final class WorkerMeter {
             double part = tuples > 0 ? each.tuples() / tuples : 1.0 / own.size();
             // A record with more than two cores in one thread would be refused.
             long cpuNs = Math.min((long) (part * children.cpuNs()), endNs - startNs);
-            each.addChildren(cpuNs);
+            each.setChildren(cpuNs);
             childrenNs += cpuNs;
         }
     }
