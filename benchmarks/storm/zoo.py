@@ -59,7 +59,7 @@ ODDITIES = {
     "multilang": ("rate=100", "runs a process of its own"),
 }
 
-CORES, LINK = (0.6, 0.45, 0.3), "60mbit"
+CORES, LINK = (0.75, 0.6, 0.4), "60mbit"
 
 #: Seconds within which all workers report, between looks at the service, and over which a rate is taken.
 START_S, LOOK_S, RATE_S = 900.0, 2.0, 32.0
