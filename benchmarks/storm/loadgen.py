@@ -89,11 +89,15 @@ def replayed(cluster: RunningCluster, service: Service, jar: Path, file: Path) -
     }
     arguments = ["-t", str(REPLAY_MIN), str(file)]
     running = threading.Thread(
-        target=cluster.run_topology, args=(f"{GENERATOR}.GenLoad", arguments, conf, jar), daemon=True
+        target=cluster.run_topology,
+        args=(f"{GENERATOR}.GenLoad", arguments, conf, jar, 120 + 60 * REPLAY_MIN),
+        daemon=True,
     )
+    before = service.bridge.snapshot()
+    known = _names(before) if before else set()
     running.start()
     deadline = time.monotonic() + 120
-    while not (snapshot := service.bridge.snapshot()) or not snapshot.current or "original" in _names(snapshot):
+    while not (snapshot := service.bridge.snapshot()) or not snapshot.current or not _names(snapshot) - known:
         if time.monotonic() > deadline or not running.is_alive():
             raise ClusterError("the replay of a load has not begun within 120 s")
         time.sleep(1)

@@ -5,8 +5,9 @@ python -m benchmarks.storm.taken_back [--kind slow|broken] [--cores 0.25] [--wor
 Kind ``slow``: a chain of bolts that compute runs on three nodes, each held to its cores. A scheduler puts all of it on
 one node, for little traffic, and the move is made without a promise: by now predictions know that it more than halves
 the rate, and a loss that was predicted and asked for is not taken back. Kind ``broken``: a topology in one worker needs
-what only the node has on which it ran first, and a scheduler moves it to another one, where its worker ends again and
-again; its trees of that time are replayed by its spout. The service runs as `serve` does.
+what only the node has on which it ran first, and is moved to another one, where its worker ends again and again: a
+person applies that plan, as no decision would want it. Its trees of that time are replayed by its spout. The
+service runs as `serve` does.
 Workers compile with C1 only, so that they are warm in seconds.
 """
 
@@ -24,8 +25,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kit.results import show_progress, write_results
+from stormwright.client import Client
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
-from stormwright.model import Assignment, Problem
+from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.plans.plan import Promise
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
@@ -33,7 +35,7 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import LocalCluster
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings
-from stormwright.workbench.demo.steps import finish, submit
+from stormwright.workbench.demo.steps import finish, snapshot_of, submit
 from stormwright.workbench.demo.submissions import Submission, parse_submissions
 
 #: Code that the page measures.
@@ -50,6 +52,9 @@ MEASURES = (
 #: Seconds after which it is given up.
 PATIENCE_S = 300.0
 
+#: Seconds for which a topology runs before a person moves it, so that its rate is known.
+WARM_S = 60.0
+
 log = logging.getLogger("storm_taken_back")
 
 
@@ -60,15 +65,6 @@ class AllOnOneNode:
         (topology,) = problem.topologies
         own = np.flatnonzero(np.asarray(problem.slot_node) == 0)[-topology.num_workers :]
         return Assignment(own[np.arange(problem.num_executors) % len(own)].astype(np.int32))
-
-
-class AnotherNode:
-    """Puts everything in one slot of a node that it does not run on."""
-
-    def schedule(self, problem: Problem) -> Assignment:
-        here = np.asarray(problem.slot_node)[problem.current_slot[0]]
-        other = int(np.flatnonzero(np.asarray(problem.slot_node) != here)[0])
-        return Assignment(np.full(problem.num_executors, other, np.int32))
 
 
 @dataclass
@@ -105,19 +101,18 @@ def main() -> None:
         else:
             bound = {"kind": "bound", "home": f"{state}/home", "rate": "200"}
             submissions = [Submission("chain", "stormwright.topologies.Odd", bound)]
-        scheduler = AllOnOneNode() if options.kind == "slow" else AnotherNode()
-        demo = DemoSettings(config, submissions, scheduler, "forced")
+        demo = DemoSettings(config, submissions, AllOnOneNode(), "forced")
         settings = ServiceSettings(
             Path(state),
             cluster.service_host,
             cluster.service_port,
             triggers=TriggerParams(period_s=10, cool_down_s=10),
             objective=TRAFFIC,
-            mode="auto",
+            mode="auto" if options.kind == "slow" else "propose",
         )
         with Service(settings, demo.scheduler, "forced", cluster.gateway_command()) as service:
             ids = submit(demo, cluster, service)
-            course = follow(service)
+            course = follow(service, None if options.kind == "slow" else Client(cluster.service_url, "benchmark"))
             time.sleep(20)  # what it does in its old place again, and whether it is left there
             moves, status = service.memory.counts.moves, service.status()
             finish(service, list(ids))
@@ -126,24 +121,47 @@ def main() -> None:
     report(options, course, moves, (totals.begun, totals.failed, lost), status.evaluation)
 
 
-def follow(service: Service) -> Course:
-    """Let the service decide until it has moved the topology and taken that back."""
+def follow(service: Service, person: Client | None) -> Course:
+    """Let the service run until a topology was moved, by it or by a person, and has been taken back."""
     course, stop, begin = Course(), threading.Event(), time.monotonic()
     running = threading.Thread(target=service.run, args=(stop,), daemon=True)
     running.start()
     try:
+        plan = apply_to_another_node(service, person) if person else ""
         while course.back_s is None and time.monotonic() < begin + PATIENCE_S and running.is_alive():
             time.sleep(0.1)
             now_s, memory = time.monotonic() - begin, service.memory
             if course.moved_s is None and memory.counts.moves == 1:
                 course.moved_s = now_s
-            if course.known_s is None and memory.decision is not None and memory.decision.rolls_back:
-                course.known_s, course.why = now_s, memory.decision.reason
+            if course.known_s is None and (why := why_back(service, person, plan)):
+                course.known_s, course.why = now_s, why
             if memory.counts.rolled_back:
                 course.back_s = now_s
     finally:
         threading.Timer(15.0, stop.set).start()
     return course
+
+
+def apply_to_another_node(service: Service, person: Client) -> str:
+    """Apply a plan that moves the worker of the only topology to a node that it does not run on; return its id."""
+    time.sleep(WARM_S)
+    problem = snapshot_of(service)
+    ((topology, placed),) = problem.current.items()
+    (here,) = placed.slots
+    other = next(slot for slot in problem.slots if slot.supervisor != here.supervisor)
+    wanted = TopologyAssignment((other,), placed.slot_of_executor)
+    plan = person.plan("benchmark", placements={topology: wanted}, allow=["replay"])
+    person.wait_until_planned(plan.id)
+    return person.apply(plan.id, "benchmark").id
+
+
+def why_back(service: Service, person: Client | None, plan: str) -> str:
+    """Why the topology goes back, once that is known; empty until then."""
+    if person is None:
+        decision = service.memory.decision
+        return decision.reason if decision is not None and decision.rolls_back else ""
+    shown = person.show(plan)
+    return shown.why if shown.state in ("rolling_back", "rolled_back") else ""
 
 
 def report(

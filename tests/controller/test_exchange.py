@@ -89,7 +89,7 @@ class FakeStorm:
         self.calls.append(f"release {topology_id} {supervisor.id}")
         return True
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
+    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, *changes: object) -> None:
         self._call(f"rebalance {name}" + (f" on {num_workers}" if num_workers else ""))
         self.paused_at_rebalance = json.loads(self._paused.read_text())
         if not self.asks:

@@ -17,12 +17,15 @@ from stormwright.controller.draining import USUAL, DrainPolicy
 from stormwright.controller.move import REFRESH_POLL, Mover
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.propose import propose
+from stormwright.controller.reconfigure import BLOB_POLL
 from stormwright.controller.reports import MoveLimits, MoveReport
+from stormwright.controller.requests import Place, PlanInputs
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Assignment, Supervisor, TopologyAssignment, WorkerSlot
-from stormwright.plans.plan import Move
+from stormwright.plans.plan import Move, Plan
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, record, topology
 
@@ -60,7 +63,7 @@ class FakeStorm:
             time.sleep(0.02)
             self._report(acked=acked_now)
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
+    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, *changes: object) -> None:
         self.calls.append(f"rebalance {name} {wait_s}" + (f" on {num_workers}" if num_workers else ""))
         if self._refuse:
             raise NimbusError(self._refuse)
@@ -162,7 +165,7 @@ def test_unchanged_worker_gets_time_to_discover_new_workers(
                 time.sleep(0.02)
                 tally.add([record(two.id, node, seq, tasks=tasks, length_ms=20) for node, tasks in runs.items()])
 
-        def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
+        def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, *changes: object) -> None:
             ended.append(time.monotonic())
             bridge.answer(problem([two], conf=conf))
             tally.add([record(two.id, "n1", 4, tasks=(3, 4), length_ms=20, last=1)])
@@ -177,6 +180,48 @@ def test_unchanged_worker_gets_time_to_discover_new_workers(
     assert report.complete
     assert report.unchanged_workers == 1
     assert ended[1] - ended[0] >= 0.7
+
+
+@pytest.mark.long
+def test_topology_runs_again_once_every_worker_has_its_new_configuration(
+    tally: Tally, bridge: Bridge, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor that was late has started one with that of before: it ends, and starts again."""
+    monkeypatch.setattr("stormwright.controller.reconfigure._FETCH_S", 0.0)
+    key = "topology.max.spout.pending"
+    now = problem([T], current={T.id: on("n0")}, conf={BLOB_POLL: 0.3})
+    plan = propose(now, Place({}, conf={T.id: {key: 50}}), PlanInputs())
+    assert isinstance(plan, Plan)
+    changed = replace(T, conf={key: 50})
+    calls: list[str] = []
+    ordered: list[float] = []
+
+    class Storm(FakeStorm):
+        def configuration(self, topology_id: str) -> str:
+            return "new"
+
+        def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, *changes: object) -> None:
+            calls.append(f"rebalance {changes}")
+            ordered.append(time.monotonic())
+            answer = bridge.answer(problem([changed], conf=now.conf))
+            if not answer.assignments:
+                self._report(last=1)
+                return
+            for life, configuration in enumerate(("old", "new"), 1):
+                of = record(T.id, "n0", 0, tasks=(1, 4), length_ms=20)
+                of["worker"] |= {"start_ms": life, "configuration": configuration}
+                threading.Timer(0.3 * life, tally.add, [[of]]).start()
+
+        def activate(self, name: str) -> None:
+            ordered.append(time.monotonic())
+
+    bridge.answer(now)
+    report = run(plan.steps[0], Storm(tally), bridge, tally, pauses)
+    assert report.complete
+    assert calls == [f"rebalance {(None, {key: 50})}", f"rebalance {(None, None)}"]
+    # Not before supervisors have looked for it, nor before the second life of the worker.
+    assert ordered[1] - ordered[0] >= 0.3
+    assert ordered[2] - ordered[1] >= 0.6
 
 
 @pytest.mark.long
@@ -241,7 +286,7 @@ def test_placement_made_by_storm_without_answer_is_ordered_again(
     storm, asks = FakeStorm(tally), []
     in_time = storm.rebalance
 
-    def rebalance(name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
+    def rebalance(name: str, wait_s: int, num_workers: int | None = None, *changes: object) -> None:
         if not asks:
             storm.calls.append("rebalance t unanswered")
             asks.append(threading.Timer(0.05, ask, (bridge, on("n0", "n1"))))
@@ -267,7 +312,7 @@ def test_move_is_not_complete_before_nimbus_was_answered(
     storm = FakeStorm(tally)
     in_time = storm.rebalance
 
-    def rebalance(name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
+    def rebalance(name: str, wait_s: int, num_workers: int | None = None, *changes: object) -> None:
         first = not any(call.startswith("rebalance") for call in storm.calls)
         storm.asks = None if first else bridge
         in_time(name, wait_s, num_workers)

@@ -54,6 +54,7 @@ GROUPS = {
         "serve": "Run the service that keeps the placement of a Storm cluster good.",
         "status": "Show the health of a running service, its next change, and pending approvals.",
         "plan": "Preview moves, their gain and their pauses.",
+        "tune": "Plan other executors and another configuration of a running topology.",
         "apply": "Apply a plan in evaluated stages; stop or resume it.",
         "revert": "Restore the placement before an entry of the history.",
         "drain": "Cordon a node and move its workers elsewhere.",

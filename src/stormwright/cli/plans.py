@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from stormwright.cli.lines import say, shows_all
@@ -37,6 +38,8 @@ def print_plan(plan: Plan, *, steps: bool = False) -> None:
         Whether to print every move, reason and step, too.
     """
     for line in _head(plan):
+        say(line)
+    for line in _changes(plan):
         say(line)
     if plan.before and plan.after:
         _print_sides({"before": plan.before, "after": plan.after} if plan.step_count else {"now": plan.before})
@@ -137,6 +140,20 @@ def _head(plan: Plan) -> Iterator[str]:
         yield shortened(plan.why)
     if plan.outdated:
         yield f"It cannot be applied any more: {shortened(plan.outdated)}."
+
+
+def _changes(plan: Plan) -> Iterator[str]:
+    """Yield the numbers of executors and the values of configurations that change, a line for each topology."""
+    for move in plan.moves:
+        executors = [f"{component} {move.executors_before[component]} → {n}" for component, n in move.executors.items()]
+        conf = [f"{key} {_setting(move.conf_before[key])} → {_setting(value)}" for key, value in move.conf.items()]
+        parts = [f"executors: {', '.join(executors)}" if executors else "", *conf]
+        if text := "; ".join(filter(None, parts)):
+            yield f"{move.name}: {text}"
+
+
+def _setting(value: object) -> str:
+    return "unset" if value is None else json.dumps(value)
 
 
 def _rest(steps: bool) -> str:

@@ -69,12 +69,13 @@ class Client:
         allow: Iterable[MoveKind] = (),
         placements: Mapping[str, TopologyAssignment] | None = None,
         executors: Mapping[str, Mapping[str, int]] | None = None,
+        conf: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Plan:
         """Begin to make a plan; `wait_until_planned` waits for it.
 
         Parameters
         ----------
-        reason, goals, only, topologies, nodes, least_gain_percent, allow, placements, executors
+        reason, goals, only, topologies, nodes, least_gain_percent, allow, placements, executors, conf
             As `shapes.PlanRequest` has them.
         """
         request: dict[str, Any] = {
@@ -91,6 +92,8 @@ class Client:
             request["placements"] = {topology: placement_to_dict(each) for topology, each in placements.items()}
         if executors:
             request["executors"] = {topology: dict(each) for topology, each in executors.items()}
+        if conf:
+            request["conf"] = {topology: dict(each) for topology, each in conf.items()}
         return self._ask("POST", "/v1/plans", Plan, request)
 
     def wait_until_planned(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -81,6 +81,8 @@ class PlanRequest(RequestShape):
         Placement by topology (id) that these get, whatever the gain, instead of a search.
     executors
         Topology (id) → component (id) → number of executors in its placement, where it changes.
+    conf
+        Topology (id) → key → value of its configuration, where it changes.
     """
 
     reason: Reason
@@ -93,6 +95,7 @@ class PlanRequest(RequestShape):
     allow: Annotated[tuple[MoveKind, ...], Field(max_length=6)] = ()
     placements: dict[str, TopologyAssignment] = Field(default_factory=dict, max_length=10_000)
     executors: dict[str, dict[str, Annotated[int, Field(ge=1)]]] = Field(default_factory=dict, max_length=10_000)
+    conf: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=10_000)
 
 
 class ChangeRequest(RequestShape):

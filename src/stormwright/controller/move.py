@@ -9,6 +9,11 @@ checkpoint, and trees in windows may be left to be replayed.
 
 Topologies that change places are paused and drained together. Nimbus gets all their placements in one answer, which
 frees all their slots before assigning any; so either all of them have moved or none has.
+
+A topology whose configuration changes has no worker for a moment. A supervisor that has the topology would start its
+workers with the configuration of before, and again with the new one once it finds that out
+(``AsyncLocalizer.requestDownloadBaseTopologyBlobs`` and ``updateBlobs`` of Storm): so all of them end first, and start
+once every supervisor has had the time to find it out. The spouts wait until every worker reports the new one.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from stormwright.controller.draining import USUAL, Draining, DrainPolicy, SpoutControl, drain
+from stormwright.controller.reconfigure import fetch_s
 from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, move_report
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
@@ -64,10 +70,19 @@ class Nimbus(SpoutControl, Protocol):
 
     def problem(self) -> Mapping[str, Any]: ...
 
+    def configuration(self, topology_id: str) -> str:
+        """Return the digest of the stored configuration of a topology; it takes `topology_id`."""
+        ...
+
     def rebalance(
-        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+        self,
+        name: str,
+        wait_s: int,
+        num_workers: int | None = None,
+        executors: Mapping[str, int] | None = None,
+        conf: Mapping[str, Any] | None = None,
     ) -> None:
-        """Schedule a topology again; it takes `name`, `wait_s`, `num_workers` and `executors`."""
+        """Schedule a topology again; it takes `name`, `wait_s`, `num_workers`, `executors` and `conf`."""
         ...
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool: ...
@@ -292,8 +307,9 @@ class Mover:
         self._order(legs, reason)
         left = [(move.topology, supervisor) for move, leg in legs for supervisor in self._vacated(leg)]
         # Nimbus may ask while it is called, so before an order is over.
-        known, order_begin, ordered, again = None, since, clock.monotonic(), _AGAIN
-        while clock.monotonic() < since + self._limits.swap_s:
+        known, stored_s, order_begin, ordered, again = None, None, since, clock.monotonic(), _AGAIN
+        limit_s = self._limits.swap_s + max(self._fetched_s() if move.conf else 0.0 for move, _ in legs)
+        while clock.monotonic() < since + limit_s:
             clock.sleep(_PAUSE_S)
             if again and (shown := self._strayed(legs, ordered)):
                 again -= 1
@@ -303,14 +319,16 @@ class Mover:
                     left += [(move.topology, supervisor) for supervisor in vacated]
                 order_begin = clock.monotonic()
                 self._order(legs, reason)
-                known, ordered = None, clock.monotonic()
+                known, stored_s, ordered = None, None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(self._tally.has_ended(life, _ENDED_AFTER_S) for life in old)
             # Where Nimbus had no answer, workers end as well, and new ones run elsewhere.
-            if ended and self._is_placed(legs, order_begin):
-                # They end by the new placement, so that is out now.
-                known = known or clock.monotonic() + self._connected_s()
-                if all(self._may_go_on(move, leg, since, known) for move, leg in legs):
+            if self._is_placed(legs, order_begin):
+                stored_s = stored_s or clock.monotonic()
+                # Workers end by the new placement, so that is out now.
+                known = known or (clock.monotonic() + self._connected_s() if ended else None)
+                fetched = clock.monotonic() >= stored_s + self._fetched_s()
+                if known and all(self._may_go_on(move, leg, since, known, fetched=fetched) for move, leg in legs):
                     return True
             self._tally.wait(_POLL_S)
         self._require_placed(legs, since)
@@ -325,11 +343,12 @@ class Mover:
         }
         self._bridge.order_all(orders)
         try:
-            for move, _ in legs:
+            for move, leg in legs:
                 # One would be enough, as the others leave their slots in the same answer; but each needs its own
-                # numbers of workers and executors.
-                if move is legs[0][0] or move.changes_counts:
-                    self._nimbus.rebalance(move.name, 0, move.num_workers, move.executors or None)
+                # numbers of workers and executors, and configuration, which is stored once: each time is a new version.
+                conf = None if move.conf and leg is move.legs[-1] else move.conf or None
+                if move is legs[0][0] or move.changes_topology:
+                    self._nimbus.rebalance(move.name, 0, move.num_workers, move.executors or None, conf)
         except NimbusError:
             self._bridge.withdraw(ids)  # it may have taken the call and not been able to say so
             raise
@@ -353,7 +372,7 @@ class Mover:
     def _is_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], order_begin: float) -> bool:
         """Return whether Nimbus has been answered since an order, and has all topologies as ordered."""
         newest = self._bridge.wait_for_snapshot(order_begin, 0.0)
-        return newest is not None and all(newest.current.get(move.topology) == leg.after for move, leg in legs)
+        return newest is not None and all(_runs(newest, move.topology, leg.after) for move, leg in legs)
 
     def _released(self, topology: str, supervisor: Supervisor) -> bool:
         try:
@@ -380,7 +399,7 @@ class Mover:
             raise MoveError(
                 f"{', '.join(ids)}: Nimbus has not polled the service for {self._limits.swap_s:g} s; active, {where}"
             )
-        elsewhere = [m.topology for m, leg in legs if newest.current.get(m.topology) != leg.after]
+        elsewhere = [m.topology for m, leg in legs if not _runs(newest, m.topology, leg.after)]
         if elsewhere:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
 
@@ -390,8 +409,17 @@ class Mover:
         poll_s = newest.conf.get(REFRESH_POLL) if newest else None
         return (poll_s if isinstance(poll_s, int | float) else _REFRESH_POLL_S) + _CONNECT_S
 
-    def _may_go_on(self, move: TopologyMove, leg: Leg, since: float, known: float) -> bool:
-        """Return whether a topology may be activated; running workers know the new ones from `known` on."""
+    def _fetched_s(self) -> float:
+        newest = self._bridge.snapshot()
+        return fetch_s(newest.conf if newest else {})
+
+    def _may_go_on(self, move: TopologyMove, leg: Leg, since: float, known: float, *, fetched: bool) -> bool:
+        """Return whether a topology may be activated, or go on to its next leg.
+
+        Running workers know the new ones from `known` on; `fetched` is whether supervisors have a new configuration.
+        """
+        if move.conf:
+            return self._all_report(move, leg, since) if leg is move.legs[-1] else fetched
         if not leg.unchanged_workers:
             return True
         if not self._all_report(move, leg, since):
@@ -412,11 +440,23 @@ class Mover:
         return up
 
     def _all_report(self, move: TopologyMove, leg: Leg, since: float) -> bool:
+        """Return whether every started worker reports all its tasks, and its new configuration if it has one."""
         tasks = _tasks_by_slot(self._topology(move.topology, move.executors), leg.after)
-        return all(
+        if not all(
             self._tally.reports(move.topology, slot.supervisor, slot.port, tasks[slot], since)
             for slot in leg.started_workers
-        )
+        ):
+            return False
+        if not move.conf:
+            return True
+        # One that a supervisor has started with that of before ends as soon as the supervisor has the new one.
+        found = {self._tally.configuration(move.topology, slot) for slot in leg.started_workers} - {""}
+        return found <= {self._nimbus.configuration(move.topology)}
+
+
+def _runs(problem: Problem, topology: str, placed: TopologyAssignment) -> bool:
+    """Return whether a topology runs in a placement; one without slots is in none."""
+    return problem.current.get(topology) == placed if placed.slots else topology not in problem.current
 
 
 def _tasks_by_slot(topology: Topology, placed: TopologyAssignment) -> dict[WorkerSlot, frozenset[int]]:

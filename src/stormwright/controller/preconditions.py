@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
 
 from stormwright.model import Problem, Topology, WorkerSlot
 from stormwright.model.assignment import where
@@ -134,6 +135,8 @@ def _changed_topology(
         as_planned = _executors(of) == was.executors
     if not as_planned:
         yield f"{topology} has other executors"
+    elif moved is not None and not has_conf(of, moved.conf):
+        yield f"{topology} has another configuration"
     elif where(problem.current.get(topology)) != where(moved.after if moved else was.where):
         yield f"{topology} runs somewhere else"
     before = was.rate_tps
@@ -149,6 +152,11 @@ def _changed_topology(
 def has_executors(topology: Topology, executors: Mapping[str, int]) -> bool:
     """Return whether components (ids) have the given numbers of executors."""
     return executors.items() <= topology.executor_counts.items()
+
+
+def has_conf(topology: Topology, conf: Mapping[str, Any]) -> bool:
+    """Return whether a topology's configuration has the given values by key; null is none."""
+    return all(topology.conf.get(key) == value for key, value in conf.items())
 
 
 def _executors(topology: Topology) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -13,13 +13,14 @@ person, a drain, or a rollback.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from stormwright.controller.configuration import other_conf, require_sound_conf
 from stormwright.controller.description import with_figures
 from stormwright.controller.given import GIVEN, given_slots, require_schedulable, require_whole_workers
 from stormwright.controller.objectives.bounds import beyond_measured, within_heaps, within_live_heaps
@@ -30,6 +31,7 @@ from stormwright.controller.planning.order import UNLIMITED, Forbidden, MoveOrde
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.planning.valid_moves import plan_valid_moves, planned_slots
 from stormwright.controller.preconditions import preconditions
+from stormwright.controller.reconfigure import other_executors, reconfigure_steps, reconfigured, reconfigured_slots
 from stormwright.controller.repair import FewestMoves
 from stormwright.controller.requests import (
     Evacuate,
@@ -42,11 +44,11 @@ from stormwright.controller.requests import (
     Request,
     Unattended,
 )
-from stormwright.controller.resize import other_executors, resize_steps, resized, resized_slots
 from stormwright.controller.safety.capacities import with_allowed_cpu
 from stormwright.controller.staying import being_placed, name_of, names_blocked, out_of_scope, pinned, require_matches
 from stormwright.errors import Fault, InputError
-from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, TopologyAssignment
+from stormwright.model.answer import name_slots
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.humanize import counted, listed
 from stormwright.plans.plan import Plan, Search
@@ -250,12 +252,12 @@ class _Proposal:
 
     def place(self, request: Place) -> Plan | NoPlan:
         problem = self._problem
-        if unplaced := request.executors.keys() - request.placements.keys():
-            raise InputError(
-                GIVEN, [Fault("has numbers of executors, and no placement", each) for each in sorted(unplaced)]
-            )
         resizing = other_executors(problem, request.executors)
-        given = {topology: each for topology, each in request.placements.items() if topology not in resizing}
+        conf, returns = other_conf(problem, request.conf), request.origin == "rollback"
+        if not returns:  # else it ran with that before
+            require_sound_conf(problem, conf)
+        changing = {**resizing, **conf}
+        given = {topology: each for topology, each in request.placements.items() if topology not in changing}
         wanted = given_slots(problem, given, self._inputs.slot_name)
         workers = {
             topology: len(placement.slots)
@@ -264,46 +266,72 @@ class _Proposal:
         }
         stays = pinned(problem)
         order = plan_moves(problem, Assignment(wanted, num_workers=workers), UNLIMITED, stays, False)
-        blocked = {**order.blocked, **{topology: why for topology, why in stays.items() if topology in resizing}}
+        blocked = {**order.blocked, **{topology: why for topology, why in stays.items() if topology in changing}}
         if blocked:
             raise InputError(GIVEN, [Fault(str(why), topology) for topology, why in blocked.items()])
         slots = planned_slots(problem, order.moves)
-        if request.origin != "rollback":
-            require_whole_workers(problem, slots, {topology: request.placements[topology] for topology in resizing})
+        if not returns:
+            placed = {each: request.placements[each] for each in changing if each in request.placements}
+            require_whole_workers(problem, slots, placed)
         if request.refuses_cordoned:
             require_schedulable(problem, slots)
-        if resizing:
-            plan = self._resize(order, slots, request, resizing)
+        if changing:
+            plan = self._reconfigure(order, slots, request, resizing, conf)
         elif order.steps:
             gain = self._outlooks[self._goals[0]].of(slots).text if self._inputs.predicts else ""
             plan = self._plan(order, slots, gain, proves=False)
         else:
             return self._none("nothing_to_do", "everything is where it should be")
-        returns = request.origin == "rollback"
         steps = tuple(replace(step, returns=returns) for step in plan.steps)
         return plan.model_copy(update={"origin": request.origin, "reason": request.reason, "steps": steps})
 
-    def _resize(
-        self, order: MoveOrder, slots: IntArray, request: Place, resizing: Mapping[str, Mapping[str, int]]
+    def _reconfigure(
+        self,
+        order: MoveOrder,
+        slots: IntArray,
+        request: Place,
+        resizing: Mapping[str, Mapping[str, int]],
+        conf: Mapping[str, Mapping[str, Any]],
     ) -> Plan:
-        """Return the plan that makes moves, and then gives topologies other numbers of executors."""
+        """Return the plan that makes moves, and then gives topologies other executors and configurations."""
         now = self._problem
         moved = now.with_moved(Assignment(slots).by_topology(now))
-        then = resized(moved, resizing)
-        final = resized_slots(moved, then, {topology: request.placements[topology] for topology in resizing}, GIVEN)
+        then = reconfigured(moved, resizing, conf)
+        placements = {topology: now.current[topology] for topology in conf if topology in now.current}
+        placements |= self._around(then, resizing.keys() - request.placements.keys())
+        placements |= {each: request.placements[each] for each in {**resizing, **conf} if each in request.placements}
+        final = reconfigured_slots(moved, then, placements, GIVEN)
         if request.refuses_cordoned:
             require_schedulable(then, final, moved)
         earlier = {move.topology for move in order.moves}
-        order = replace(order, steps=(*order.steps, *resize_steps(moved, then, final, resizing, earlier)))
-        placements = Placements(then, self._assumptions())
+        steps = reconfigure_steps(moved, then, final, resizing, conf, earlier)
+        order, planned = replace(order, steps=(*order.steps, *steps)), Placements(then, self._assumptions())
         own: dict[str, Any] = {"goal": ",".join(self._goals)}
         if self._inputs.predicts:
-            gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
+            gain, promises = self._outlooks[self._goals[0]].of_resized(planned, final)
             moving = {move.topology for move in order.moves}
             own |= {"gain": gain, "promises": {each: promises[each] for each in promises if each in moving}}
         plan = plan_of(replace(now, supervisors=self._declared), order, self._measured_rates()).model_copy(update=own)
         sources = self._inputs.sources
-        return plan if sources is None else with_figures(plan, self._placements, final, sources, then=placements)
+        return plan if sources is None else with_figures(plan, self._placements, final, sources, then=planned)
+
+    def _around(self, problem: Problem, topologies: Set[str]) -> dict[str, TopologyAssignment]:
+        """Return placements of topologies (ids) that do not run in a problem, around all others.
+
+        Raises
+        ------
+        InputError
+            There is no room for one.
+        """
+        if not topologies:
+            return {}
+        if self._inputs.repair_scheduler is None:
+            raise ValueError("a scheduler that keeps what runs is needed")
+        slots = self._inputs.repair_scheduler.schedule(problem).slot_of_executor
+        own = {each: slots[problem.executors_of(problem.topology_index[each])] for each in sorted(topologies)}
+        if short := [each for each, of in own.items() if (of == UNPLACED).any()]:
+            raise InputError(GIVEN, [Fault("has no room for these numbers of executors", each) for each in short])
+        return {each: name_slots(problem, of) for each, of in own.items()}
 
     def _assumptions(self) -> Assumptions:
         """Return the assumptions of predictions, fixed by the running placement."""

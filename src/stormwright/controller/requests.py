@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stormwright.controller.description import FigureSources
 from stormwright.controller.objectives.objective import Refuses
@@ -81,16 +81,19 @@ class Evacuate:
 
 @dataclass(frozen=True)
 class Place:
-    """Bring topologies (ids) to given placements, whatever the gain: to those of before, or as advised.
+    """Bring topologies (ids) to given placements, whatever the gain: to those of before, or as a person wants them.
 
     Nodes and workers are as given, and so are the ports, unless another topology holds one: any of the node will do.
 
     Parameters
     ----------
     placements
-        Placement by topology id.
+        Placement by topology id. One without that only changes; where its executors do, they are placed around all
+        others.
     executors
-        Topology (id) → component (id) → executors, for topologies whose placement has other numbers of them.
+        Topology (id) → component (id) → executors, for topologies that get other numbers of them.
+    conf
+        Topology (id) → key → value of its configuration, where it changes.
     reason
         Why, for the history and Storm's UI.
     goals
@@ -103,6 +106,7 @@ class Place:
 
     placements: Mapping[str, TopologyAssignment]
     executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    conf: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reason: str = ""
     goals: tuple[str, ...] = (TRAFFIC,)
     origin: Origin = "rollback"
@@ -121,7 +125,8 @@ class PlanInputs:
     scheduler
         Scheduler for `Improve`, run once.
     repair_scheduler
-        Scheduler for `Repair` and `Evacuate`: it places executors without slots and leaves running ones alone.
+        Scheduler for `Repair`, `Evacuate`, and other numbers of executors without a placement: it places executors
+        without slots and leaves running ones alone.
     stay
         Topologies (ids) that do not move, with the reason.
     budget

@@ -88,7 +88,8 @@ class WorkerTally:
     `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
     tuple (`Clock.monotonic`); `first_heard` and `heard` are when the first and the newest came, `interval_s` the time
     that this covered, `ended` that it was marked as the last; `connections` is the number of connections to it when it
-    last reported that; `completed` is when the newest record with an acked tree came.
+    last reported that; `configuration` is a digest of the one that it runs with, empty if its probe does not report it;
+    `completed` is when the newest record with an acked tree came.
     """
 
     begun: int = 0
@@ -102,6 +103,7 @@ class WorkerTally:
     ended: bool = False
     tasks: tuple[tuple[int, int], ...] = ()
     connections: int = 0
+    configuration: str = ""
     checkpoints: Checkpoints = Checkpoints()
     completed: float = float("-inf")
     newest_seq: int = -1
@@ -277,6 +279,12 @@ class Tally:
             worker = self._newest(topology).get((supervisor, port))
             return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)
 
+    def configuration(self, topology: str, slot: tuple[str, int]) -> str:
+        """Return the digest of the configuration that the newest worker in a slot (supervisor, port) runs with."""
+        with self._changed:
+            worker = self._newest(topology).get(slot)
+            return worker.configuration if worker else ""
+
     def connections(self, topology: str, slot: tuple[str, int]) -> int:
         """Return the number of connections from other workers to the newest worker in a slot (supervisor, port)."""
         with self._changed:
@@ -397,4 +405,5 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
     worker.ended = bool(record["worker"].get("last"))
     worker.interval_s = record["length_ns"] / 1e9
     worker.connections = record["worker"].get("connections") or worker.connections
+    worker.configuration = record["worker"].get("configuration") or ""
     worker.tasks = tuple((executor["first_task"], executor["last_task"]) for executor in record["executors"])

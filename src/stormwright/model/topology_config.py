@@ -34,6 +34,9 @@ HEAP_HEADROOM = "stormwright.heap.headroom"
 #: Tag (or tags joined by commas, in order of their names) → number of workers.
 WORKERS_OF_TAG = "stormwright.tag.workers"
 
+#: Keys of a topology's configuration that nobody but its owner changes: a list.
+PINNED_KEYS = "stormwright.pinned.keys"
+
 #: How many times as much as others' a topology's rate is to grow.
 WEIGHT = "stormwright.weight"
 _MAX_WEIGHT = 10**9
@@ -195,6 +198,11 @@ def _workers(key: str, value: object) -> Iterator[ConfigFault]:
         yield ConfigFault(f"should be one of {', '.join(WORKERS)}", value, (key,))
 
 
+def _keys(key: str, value: object) -> Iterator[ConfigFault]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        yield ConfigFault("should be a list of keys", value, (key,))
+
+
 def _workers_of_tag(key: str, value: object) -> Iterator[ConfigFault]:
     if not isinstance(value, Mapping):
         yield ConfigFault("should be an object of tags and numbers of workers", value, (key,))
@@ -210,6 +218,7 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[ConfigFault]]] = {
     HEAP_HEADROOM: _amount,
     WEIGHT: _weight,
     WORKERS_KEY: _workers,
+    PINNED_KEYS: _keys,
     WORKERS_OF_TAG: _workers_of_tag,
     PRIORITY: _at_least(0),
     **dict.fromkeys((ALPHA, BETA, DELTA, EPSILON), _from_to(0, 1)),

@@ -97,7 +97,8 @@ COUNT = WholeNumber(0, 10**15)
 TASK = WholeNumber(-1, 2**31 - 1)
 
 #: `last` is 1 once the worker's tasks have ended: no other record follows. `connections` is the number of established
-#: connections to its port, in the first minute after its start: other workers that can send it tuples.
+#: connections to its port, in the first minute after its start: other workers that can send it tuples. `configuration`
+#: is a digest of the topology's configuration, as Nimbus had stored it when the worker started.
 WORKER = Structure(
     (
         Field("topology", Text()),
@@ -108,6 +109,7 @@ WORKER = Structure(
         Field("start_ms", COUNT),
         Field("last", WholeNumber(0, 1), nullable=True),
         Field("connections", COUNT, nullable=True),
+        Field("configuration", Text(), nullable=True),
     )
 )
 

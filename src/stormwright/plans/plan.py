@@ -55,11 +55,13 @@ class Leg:
 
 @dataclass(frozen=True)
 class TopologyMove:
-    """A move of one topology (id and name), in one leg or, by way of free slots, in two.
+    """A move of one topology (id and name), in one leg or in two: by way of free slots, or of none.
 
     `arrives` is False where it only makes room for others, in a place of which it goes on to its own later.
     `num_workers` is the new number of workers for Nimbus; None if it is unchanged. `executors` and `executors_before`
-    are the numbers of executors by component (id), after and before it, of components where they change.
+    are the numbers of executors by component (id), after and before it, of components where they change; `conf` and
+    `conf_before` the same of the values by key of its configuration. Where that changes, no worker runs after the first
+    leg: a supervisor that has the topology starts workers with the configuration of before.
     """
 
     topology: str
@@ -75,15 +77,18 @@ class TopologyMove:
     num_workers: int | None = None
     executors: dict[str, int] = field(default_factory=dict)
     executors_before: dict[str, int] = field(default_factory=dict)
+    conf: dict[str, Any] = field(default_factory=dict)
+    conf_before: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def changes_counts(self) -> bool:
-        """Whether Nimbus has to change its number of workers or of executors."""
-        return self.num_workers is not None or bool(self.executors)
+    def changes_topology(self) -> bool:
+        """Whether Nimbus has to change its number of workers or of executors, or its configuration."""
+        return self.num_workers is not None or bool(self.executors) or bool(self.conf)
 
     def before_leg(self, number: int) -> TopologyAssignment:
-        """Return the placement of the topology before one of its legs."""
-        return self.legs[number - 1].after if number else self.before
+        """Return the placement of the topology before one of its legs, and the whole move if it has none there."""
+        before = self.legs[number - 1].after if number else self.before
+        return before if before.slots else self.before
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ class Move:
         Its place in the plan, and how far it has come; steps of one stage are evaluated together.
     returns
         Whether topologies go back to where they were: then those whose workers crash or hang are not drained first.
+    wait_s
+        Seconds for which no worker of a topology runs, until every supervisor has its new configuration.
     """
 
     moves: tuple[TopologyMove, ...]
@@ -111,6 +118,7 @@ class Move:
     stage: int = 0
     state: StepState = "planned"
     returns: bool = False
+    wait_s: float = 0.0
 
     def with_workers(self, chosen: Mapping[str, int]) -> Move:
         """Return the step with the given numbers of workers (by id) for topologies that arrive."""

@@ -66,7 +66,8 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     if before is None or any(slot not in problem.slot_index for slot in before.slots):
         return NoPlan("impossible", f"{reason}; but it stays, as a node that it was on is gone")
     try:
-        request = Place({topology: before}, {topology: worse.moved.executors}, reason)
+        moved = worse.moved
+        request = Place({topology: before}, {topology: moved.executors}, {topology: moved.conf}, reason)
         found = propose(problem, request, PlanInputs(predicts=False))
     except InputError as error:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")

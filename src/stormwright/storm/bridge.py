@@ -130,7 +130,8 @@ class Bridge:
     by a rebalance, and then Nimbus requests a placement for the unassigned topology. For such a topology
 
     1. an order of the controller holds as long as all its slots are available; of topologies that change places, once
-       one has no slots all others leave theirs in the same answer (`change_places`);
+       one has no slots all others leave theirs in the same answer (`change_places`); an order without slots leaves a
+       topology without any;
     2. otherwise the initial scheduler places executors without a slot, around running ones. If it is Storm's own and
        the cluster keeps another class for placement (`fallback_class`), that class does, in Nimbus;
     3. one whose configuration has faults is left out.
@@ -303,6 +304,8 @@ class Bridge:
             if topology.id in self._unfit:
                 faults = self._unfit[topology.id]
                 self._fail(topology, f"stormwright: {_fault_text(faults)}", faults)
+            elif order and not order.assignment.slots:
+                self._status[topology.id] = order.reason
             elif order and occupancy.grants(topology, order.assignment):
                 assignments[topology.id] = order.assignment
                 self._status[topology.id] = order.reason

@@ -27,7 +27,7 @@ CALL_LIMIT_S = 60.0
 _LONG_LIMIT_S = {"problem": 600.0}
 
 #: Calls that change nothing.
-_READING = ("cluster", "problem", "topology")
+_READING = ("cluster", "configuration", "problem", "topology")
 
 
 def gateway_command(storm_home: Path) -> list[str]:
@@ -113,8 +113,17 @@ class NimbusGateway(HelperJvm):
         """Pause the spouts of a topology."""
         self._call("deactivate", name=name)
 
+    def configuration(self, topology_id: str) -> str:
+        """Return the digest of a topology's stored configuration, which workers that run with it report."""
+        return str(self._call("configuration", id=topology_id))
+
     def rebalance(
-        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+        self,
+        name: str,
+        wait_s: int,
+        num_workers: int | None = None,
+        executors: Mapping[str, int] | None = None,
+        conf: Mapping[str, Any] | None = None,
     ) -> None:
         """Drop a topology's assignment and have it scheduled again.
 
@@ -128,10 +137,14 @@ class NimbusGateway(HelperJvm):
             New number of workers; None for the requested number.
         executors
             New number of executors per component; Nimbus limits it to the number of tasks.
+        conf
+            New values by key of its configuration, which Nimbus does not validate.
         """
         given: dict[str, Any] = {} if num_workers is None else {"num_workers": num_workers}
         if executors:
             given["executors"] = dict(executors)
+        if conf:
+            given["conf"] = dict(conf)
         self._call("rebalance", name=name, wait_s=wait_s, **given)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:

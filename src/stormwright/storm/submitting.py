@@ -13,7 +13,7 @@ from urllib.parse import quote
 from stormwright.errors import ClusterError
 
 #: A topology's main builds it, uploads the jar and returns; this long even on a machine that is very busy.
-_SUBMIT_S = 120.0
+SUBMIT_S = 120.0
 
 
 def submission_properties(jar: Path, conf: Mapping[str, Any]) -> dict[str, object]:
@@ -30,7 +30,7 @@ def submission_properties(jar: Path, conf: Mapping[str, Any]) -> dict[str, objec
     return {"storm.jar": jar, "storm.options": options}
 
 
-def submit(command: Sequence[str], name: str, env: Mapping[str, str] | None = None) -> None:
+def submit(command: Sequence[str], name: str, env: Mapping[str, str] | None = None, limit_s: float = SUBMIT_S) -> None:
     """Run the client until Nimbus has the topology.
 
     Parameters
@@ -41,6 +41,8 @@ def submit(command: Sequence[str], name: str, env: Mapping[str, str] | None = No
         Name in error messages.
     env
         Environment variables that are added to those of this process.
+    limit_s
+        Seconds that the client may take; one that watches its topology takes longer.
 
     Raises
     ------
@@ -54,11 +56,11 @@ def submit(command: Sequence[str], name: str, env: Mapping[str, str] | None = No
             capture_output=True,
             text=True,
             check=False,
-            timeout=_SUBMIT_S,
+            timeout=limit_s,
             env={**os.environ, **(env or {})},
         )
     except subprocess.TimeoutExpired:
-        raise ClusterError(f"{name}: not submitted within {_SUBMIT_S:.0f} s") from None
+        raise ClusterError(f"{name}: not submitted within {limit_s:.0f} s") from None
     if done.returncode != 0:
         raise ClusterError(f"{name}: not submitted: {_java_message(done.stdout + done.stderr)}")
 

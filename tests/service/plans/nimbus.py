@@ -17,6 +17,7 @@ import numpy as np
 
 from stormwright.base.documents import FileDocument
 from stormwright.client.shapes import ChangeRequest
+from stormwright.controller.configuration import with_conf
 from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.propose import plan_of
@@ -193,10 +194,10 @@ class Nimbus:
             for number in range(max(len(move.legs) for move in step.moves)):
                 self._answer()
                 for move in step.moves:
-                    assert where(self.runs[move.topology]) == where(
-                        move.legs[number - 1].after if number else move.before
-                    )
-                    del self.runs[move.topology]
+                    before = move.legs[number - 1].after if number else move.before
+                    assert where(self.runs.pop(move.topology, None)) == (where(before) if before.slots else ())
+                    if move.conf and number == 0:
+                        self._start = with_conf(self._start, {move.topology: move.conf})
                 self.tick()
                 self._answer()
                 taken = {slot for placement in self.runs.values() for slot in placement.slots}
@@ -204,7 +205,8 @@ class Nimbus:
                     wanted = move.legs[number].after
                     assert not taken & set(wanted.slots), "a slot is given to two topologies"
                     taken |= set(wanted.slots)
-                    self.runs[move.topology] = wanted
+                    if wanted.slots:
+                        self.runs[move.topology] = wanted
                 self.tick()
         self.moved += names
         return [MoveReport(t, 4, 1, 1, 0, 1.0, 2.0, 1.0, 0, 0, complete=True) for t in sorted(ids)]

@@ -37,7 +37,9 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures are not checked (`test_api.py` does that)."""
 
-    def in_stages(plan: Plan, _: Placements, __: IntArray, sources: FigureSources, *_more: object) -> Plan:
+    def in_stages(
+        plan: Plan, _: Placements, __: IntArray, sources: FigureSources, *_more: object, **_then: object
+    ) -> Plan:
         if not sources.in_stages:
             return plan
         stages = staged(plan.steps)

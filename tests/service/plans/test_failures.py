@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
+from stormwright.client.shapes import PlanRequest
 from stormwright.errors import StormwrightError
 from stormwright.plans.states import ACTIVE_STATES
 from stormwright.service.plans import executor
@@ -140,3 +142,24 @@ def test_plan_ends_cleanly_if_node_fails_during_move(begin: Begin, seed: int) ->
     state = until_it_ends(nimbus, happens)
     assert state in ("done", "stopped", "rolled_back", "failed")
     assert nimbus.paused == set()
+
+
+@pytest.mark.parametrize("moment", range(14))
+def test_reconfiguration_is_finished_or_undone_wherever_the_service_is_killed(begin: Begin, moment: int) -> None:  # noqa: F811
+    key = "topology.max.spout.pending"
+    nimbus = begin(many()[0])
+    topology = nimbus.now().topologies[0].id
+    before = nimbus.where()
+    request = PlanRequest(reason="for more", by="anna", conf={topology: {key: 50}})
+    plan = nimbus.plan_service.request(request).id
+    until = time.monotonic() + 60
+    while nimbus.plans.plan(plan).state == "planning" and time.monotonic() < until:
+        time.sleep(0.01)
+    nimbus.plan_service.apply(plan, ANNA)
+    nimbus.until_killed = moment
+    nimbus.run()
+    state = nimbus.plans.plan(plan).state
+    assert nimbus.paused == set()
+    now = nimbus.now().topologies[0].conf.get(key)
+    assert (state in ("done", "waiting") and now == 50) or (state == "rolled_back" and now is None)
+    assert nimbus.is_back(before)

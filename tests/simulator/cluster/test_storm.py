@@ -14,7 +14,10 @@ from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.propose import propose
+from stormwright.controller.reconfigure import BLOB_POLL
 from stormwright.controller.reports import MoveLimits
+from stormwright.controller.requests import Place, PlanInputs
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import NimbusError
@@ -244,3 +247,26 @@ def test_new_worker_is_connected_once_running_ones_have_polled_its_address(
     start_ms = reported[0]["worker"]["start_ms"]
     connected_ms = min(each["written_ms"] for each in reported if each["worker"]["connections"] == 2)
     assert connected_ms - start_ms == pytest.approx(1000 * max(seconds, Timings().start_s), abs=1001)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("poll_s", [None, 2])
+def test_workers_start_once_and_all_with_the_new_configuration(tmp_path: Path, poll_s: int | None) -> None:
+    """By default supervisors look for another configuration every 30 s; until then they start workers with the old."""
+    problem = replace(words(), conf={} if poll_s is None else {BLOB_POLL: poll_s})
+    cluster = running(problem, tmp_path)
+    key = "topology.max.spout.pending"
+    plan = propose(cluster.bridge.snapshot(), Place({}, conf={"one-1-0": {key: 50}}), PlanInputs(predicts=False))
+    before = {worker.pid for worker in cluster.storm.supervisors.workers.values()}
+    (report,) = cluster.mover.move(plan.steps[0], "tuned")
+    cluster.clock.sleep(40)
+    assert report.complete
+    assert cluster.bridge.snapshot().topologies[0].conf[key] == 50
+    own = [each for each in cluster.records if each["worker"]["topology"] == "one-1-0"]
+    new = {
+        each["worker"]["pid"]: each["worker"]["configuration"] for each in own if each["worker"]["pid"] not in before
+    }
+    assert set(new.values()) == {"1"}
+    assert len(new) == len(plan.moves[0].before.slots)
+    assert report.swap_s < (45 if poll_s is None else 12)
+    assert cluster.tally.unaccounted("one-1-0") == cluster.tally.pending("one-1-0", plan.moves[0].after.slots)

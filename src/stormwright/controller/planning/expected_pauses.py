@@ -77,7 +77,9 @@ def _cores(problem: Problem, node: str) -> float:
 
 def modelled_pause_s(step: Move) -> float:
     """Return the pause of a step in seconds by the model of its parts."""
-    return sum(LEG_S + START_CORE_S * starts for starts in step.starts_per_core)
+    seconds = sum(LEG_S + START_CORE_S * starts for starts in step.starts_per_core)
+    # While supervisors look for another configuration, workers end: most of a leg without starts.
+    return seconds + max(step.wait_s - LEG_S, 0.0)
 
 
 def expected_pause(modelled_s: float, own: Sequence[float], all_of_them: Sequence[float]) -> Pause:

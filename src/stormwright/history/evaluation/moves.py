@@ -75,6 +75,8 @@ class MovedTopology:
         Whether the move was a rollback, which is never rolled back itself.
     executors
         Numbers of executors before it by component (id), where it changed them.
+    conf
+        Values of the configuration before it by key, where it changed them.
     trial
         Whether it is to be undone unless the topology is measurably better.
     """
@@ -88,6 +90,7 @@ class MovedTopology:
     after: TopologyAssignment | None = None
     rolls_back: bool = False
     executors: Mapping[str, int] = field(default_factory=dict)
+    conf: Mapping[str, Any] = field(default_factory=dict)
     trial: bool = False
 
 

@@ -46,12 +46,21 @@ class LeaderOnlyNimbus:
         self._require()
         self._nimbus.deactivate(name)
 
+    def configuration(self, topology_id: str) -> str:
+        """See `Nimbus`."""
+        return self._nimbus.configuration(topology_id)
+
     def rebalance(
-        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+        self,
+        name: str,
+        wait_s: int,
+        num_workers: int | None = None,
+        executors: Mapping[str, int] | None = None,
+        conf: Mapping[str, Any] | None = None,
     ) -> None:
-        """See `Nimbus`; it takes `name`, `wait_s`, `num_workers` and `executors`, as `NimbusGateway`."""
+        """See `Nimbus`; it takes `name`, `wait_s`, `num_workers`, `executors` and `conf`, as `NimbusGateway`."""
         self._require()
-        self._nimbus.rebalance(name, wait_s, num_workers, executors)
+        self._nimbus.rebalance(name, wait_s, num_workers, executors, conf)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         """See `Nimbus`."""

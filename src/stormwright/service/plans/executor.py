@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from stormwright.controller.preconditions import changes, has_executors
+from stormwright.controller.preconditions import changes, has_conf, has_executors
 from stormwright.controller.propose import propose
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.requests import NoPlan, Place, PlanInputs
@@ -220,16 +220,17 @@ class PlanExecutor:
             return False
         is_at = {move.topology: where(problem.current.get(move.topology)) for move in begun.moves}
         index = problem.topology_index
-        resized = all(has_executors(problem.topologies[index[each.topology]], each.executors) for each in begun.moves)
+        of = [(move, problem.topologies[index[move.topology]]) for move in begun.moves]
+        changed = all(has_executors(each, move.executors) and has_conf(each, move.conf) for move, each in of)
         if any(not slots or None in slots for slots in is_at.values()):
             if plan.stop_requested:
                 self._halt(plan, self._why_stopped(), back=True)
             return False  # Nimbus has yet to place them
-        if resized and all(is_at[move.topology] == where(move.after) for move in begun.moves):
+        if changed and all(is_at[move.topology] == where(move.after) for move in begun.moves):
             self._plans.set_step(plan.id, begun.number, "moved")
             self._plans.note(plan.id, "")
             return False
-        if any(is_at[move.topology] != where(move.before) for move in begun.moves):
+        if any(is_at[move.topology] != where(move.before) or not has_conf(each, move.conf_before) for move, each in of):
             self._halt(plan, plan.why or "a move was broken off half way", back=True)
             return False
         self._plans.set_step(plan.id, begun.number, "planned")
@@ -289,7 +290,7 @@ class PlanExecutor:
         stage = {move.topology for step in plan.steps_of(plan.stage) for move in step.moves}
         before = self._journal.before_entry(plan.decision or 0).only(stage & problem.topology_index.keys())
         try:
-            back = Place(before.placements, before.executors, f"plan {plan.id} is rolled back: {plan.why}")
+            back = Place(before.placements, before.executors, before.conf, f"plan {plan.id} is rolled back: {plan.why}")
             found = propose(problem, back, PlanInputs(predicts=False))
         except InputError as error:
             self._retry_rollback(plan, str(error))

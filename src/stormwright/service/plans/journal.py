@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from sqlite3 import Row
+from typing import Any
 
 import orjson
 
@@ -29,29 +30,34 @@ _PAUSES = 20
 
 @dataclass(frozen=True)
 class Before:
-    """Placements by topology id, and numbers of executors by component (id) where they were changed since."""
+    """Placements by topology id, and what was changed since: numbers of executors by component (id), values by key."""
 
     placements: dict[str, TopologyAssignment]
     executors: dict[str, dict[str, int]]
+    conf: dict[str, dict[str, Any]]
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Before:
         """Return those of rows of the table ``moves``; of several of a topology the first counts."""
         placements: dict[str, TopologyAssignment] = {}
         executors: dict[str, dict[str, int]] = {}
+        conf: dict[str, dict[str, Any]] = {}
         for row in rows:
             topology = row["topology"]
             if topology not in placements:
                 placements[topology] = placement_of_json(row["before"])
             for component, count in orjson.loads(row["executors"]).items():
                 executors.setdefault(topology, {}).setdefault(component, count)
-        return cls(placements, executors)
+            for key, value in orjson.loads(row["conf"]).items():
+                conf.setdefault(topology, {}).setdefault(key, value)
+        return cls(placements, executors, conf)
 
     def only(self, topologies: Collection[str]) -> Before:
         """Return those of some topologies (ids)."""
         return Before(
             {topology: each for topology, each in self.placements.items() if topology in topologies},
             {topology: each for topology, each in self.executors.items() if topology in topologies},
+            {topology: each for topology, each in self.conf.items() if topology in topologies},
         )
 
 
@@ -98,8 +104,9 @@ class Journal:
                 promise = asdict(promises[move.topology]) if move.topology in promises else {}
                 promised = orjson.dumps({name: promise.get(name) for name in _PROMISED}).decode()
                 before = placement_to_json(move.before)
-                row = (n, move.topology, move.name, before, promised, orjson.dumps(move.executors_before).decode())
-                to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '', NULL, ?)", row)
+                changed = (orjson.dumps(each).decode() for each in (move.executors_before, move.conf_before))
+                row = (n, move.topology, move.name, before, promised, *changed)
+                to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '', NULL, ?, ?)", row)
 
     def record_moves(self, n: int, step: Step, reports: Sequence[MoveReport]) -> None:
         """Record successful moves."""
@@ -146,14 +153,14 @@ class Journal:
         """
         if not self._state.read("SELECT n FROM decisions WHERE n = ?", n):
             raise NotFoundError(f"the history has no entry {n}")
-        rows = self._state.read("SELECT topology, before, executors FROM moves WHERE n >= ? ORDER BY n", n)
+        rows = self._state.read("SELECT topology, before, executors, conf FROM moves WHERE n >= ? ORDER BY n", n)
         if not rows:
             raise ConflictError(f"nothing was moved in entry {n} of the history or since")
         return Before.of(rows)
 
     def before_entry(self, n: int) -> Before:
         """Return placements before an entry, of the topologies moved in it."""
-        return Before.of(self._state.read("SELECT topology, before, executors FROM moves WHERE n = ?", n))
+        return Before.of(self._state.read("SELECT topology, before, executors, conf FROM moves WHERE n = ?", n))
 
     def delete_before(self, before_ms: float) -> None:
         """Delete entries from before a time that belong to no stored plan."""

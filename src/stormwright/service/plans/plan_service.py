@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
@@ -23,6 +24,7 @@ from stormwright.controller.safety.move_kinds import KINDS, MoveSafety
 from stormwright.controller.staying import out_of_scope, require_matches
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem, Scheduler, Topology
+from stormwright.model.problem import topologies_called
 from stormwright.plans.modes import Modes, unmatched_patterns
 from stormwright.plans.plan import SERVICE, Plan, PlanSummary, Preconditions
 from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
@@ -33,6 +35,8 @@ from stormwright.service.plans.plan_queue import MakePlan, PlanQueue
 from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.nodes import NodeService
+
+_Value = TypeVar("_Value")
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +52,29 @@ def _person(name: str) -> str:
     return f"{name} (person)" if name == SERVICE else name
 
 
-def _wish(request: shapes.PlanRequest, goals: tuple[str, ...]) -> Improve | Repair | Place:
-    if request.placements or request.executors:
-        return Place(request.placements, request.executors, request.reason, goals, "person", refuses_cordoned=True)
+def _wish(problem: Problem, request: shapes.PlanRequest, goals: tuple[str, ...]) -> Improve | Repair | Place:
+    if request.placements or request.executors or request.conf:
+        return Place(
+            _by_id(problem, request.placements),
+            _by_id(problem, request.executors),
+            _by_id(problem, request.conf),
+            request.reason,
+            goals,
+            "person",
+            refuses_cordoned=True,
+        )
     if request.only is not None:
         return Repair(goals, request.topologies, request.nodes)
     return Improve(goals, request.topologies, request.nodes, request.least_gain_percent)
+
+
+def _by_id(problem: Problem, by_topology: Mapping[str, _Value]) -> dict[str, _Value]:
+    """Return values by topology id, of topologies that are given by id, or by a name that only one has."""
+    found = {}
+    for topology, value in by_topology.items():
+        called = topologies_called(problem, topology)
+        found[problem.topologies[called[0]].id if len(called) == 1 else topology] = value
+    return found
 
 
 @dataclass(frozen=True)
@@ -133,7 +154,6 @@ class PlanService(PlanQueries):
         """
         self._queue.require_room()
         goals = tuple(dict.fromkeys(request.goals)) or (self._makers.goal,)
-        wish = _wish(request, goals)
         if (now := self._problem()) is not None:
             require_matches(now, request.topologies, request.nodes)
         plan = self._plans.add(
@@ -148,7 +168,7 @@ class PlanService(PlanQueries):
                 stay=stay,
                 sources=sources,
             )
-            found, trials = propose(problem, wish, inputs), self._makers.trial_scheduler
+            found, trials = propose(problem, _wish(problem, request, goals), inputs), self._makers.trial_scheduler
             if not isinstance(found, NoPlan) or trials is None or goals != (THROUGHPUT,):
                 return found
             return with_possible_trial(
@@ -214,7 +234,7 @@ class PlanService(PlanQueries):
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             inputs = PlanInputs(slot_name=slot_name, sources=replace(sources, in_stages=False))
-            request = Place(before.placements, before.executors, reason, (goal,), refuses_cordoned=True)
+            request = Place(before.placements, before.executors, before.conf, reason, (goal,), refuses_cordoned=True)
             return propose(problem, request, inputs)
 
         self._submit(plan, make, fails=True)

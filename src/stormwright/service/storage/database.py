@@ -72,6 +72,8 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
     ),
     # Numbers of executors by component before a move, where it changes them.
     ("ALTER TABLE moves ADD COLUMN executors TEXT NOT NULL DEFAULT '{}'",),
+    # Values of the configuration by key before a move, where it changes them.
+    ("ALTER TABLE moves ADD COLUMN conf TEXT NOT NULL DEFAULT '{}'",),
 )
 
 #: Tables with a column ``n``, the number of the journal's entry; those that refer to others come first.

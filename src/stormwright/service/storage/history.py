@@ -288,6 +288,7 @@ class ServiceHistory:
                     whole[-1].after if whole else None,
                     rolls_back=self._decision.origin == "rollback",
                     executors=whole[0].executors_before if whole else {},
+                    conf=whole[0].conf_before if whole else {},
                     trial=self._decision.trial,
                 )
             )

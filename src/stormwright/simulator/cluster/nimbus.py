@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from stormwright.errors import NimbusError
@@ -56,6 +56,10 @@ class StoredTopology:
         Status text of its scheduler.
     rebalance
         New number of workers in the current rebalance; None for no change.
+    conf
+        New values by key of the configuration in the current rebalance.
+    version
+        How often the configuration has changed.
     """
 
     topology: Topology
@@ -65,6 +69,8 @@ class StoredTopology:
     assignment: TopologyAssignment | None = None
     status_text: str = ""
     rebalance: int | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 0
 
 
 class NimbusListener(Protocol):
@@ -75,6 +81,8 @@ class NimbusListener(Protocol):
     def status(self, topology: str) -> None: ...
 
     def gone(self, topology: str) -> None: ...
+
+    def configured(self, topology: str) -> None: ...
 
 
 class VirtualNimbus:
@@ -146,8 +154,18 @@ class VirtualNimbus:
         """Deactivate the spouts of a topology."""
         self._switch(name, INACTIVE)
 
+    def configuration(self, topology_id: str) -> str:
+        """Return the version of a topology's configuration, as workers that run with it report it."""
+        self._require_up("configuration")
+        return str(self.entries[topology_id].version)
+
     def rebalance(
-        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+        self,
+        name: str,
+        wait_s: int,
+        num_workers: int | None = None,
+        executors: Mapping[str, int] | None = None,
+        conf: Mapping[str, Any] | None = None,
     ) -> None:
         """Drop a topology's assignment and reschedule it.
 
@@ -158,6 +176,8 @@ class VirtualNimbus:
         num_workers, executors
             Its new number of workers, and of executors by component (id), which a virtual topology cannot change; None
             for no change.
+        conf
+            New values by key of its configuration, which change nothing but what its workers report.
 
         Raises
         ------
@@ -170,6 +190,7 @@ class VirtualNimbus:
         if entry.status not in (ACTIVE, INACTIVE):
             raise _refused("rebalance", f"{name} is {entry.status}")
         entry.before, entry.status, entry.rebalance = entry.status, REBALANCING, num_workers
+        entry.conf = conf or {}
         self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._do_rebalance(entry))
 
@@ -275,6 +296,10 @@ class VirtualNimbus:
             return
         if entry.rebalance is not None:
             entry.topology = replace(entry.topology, num_workers=entry.rebalance)
+        if entry.conf:
+            entry.topology = replace(entry.topology, conf={**entry.topology.conf, **entry.conf})
+            entry.version, entry.conf = entry.version + 1, {}
+            self.listener.configured(entry.topology.id)
         entry.status, entry.assignment = entry.before, None
         self.changes += 1
         self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))

@@ -208,6 +208,7 @@ class RecordWriter:
             "start_ms": worker.start_ms,
             "last": int(last),
             **({} if worker.connections is None else {"connections": worker.connections}),
+            "configuration": str(worker.version),
         }
 
     def _executors(self, executors: IndexArray, here: NDArray[np.bool_]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.topology_config import number_of
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import ACTIVE, VirtualNimbus
-from stormwright.simulator.cluster.timings import REFRESH_POLL, REFRESH_POLL_S, Timings
+from stormwright.simulator.cluster.timings import BLOB_POLL, BLOB_POLL_S, REFRESH_POLL, REFRESH_POLL_S, Timings
 from stormwright.simulator.engine import NOWHERE, Engine
 
 #: Port → topology and executors.
@@ -96,6 +96,8 @@ class Worker:
         Number of its next record.
     connections
         Connections of other workers to it, as its probe reports them after the start; None if it does not.
+    version
+        Version of its topology's configuration that it runs with.
     """
 
     topology: str
@@ -109,6 +111,7 @@ class Worker:
     ending: bool = False
     seq: int = 0
     connections: int | None = None
+    version: int = 0
 
 
 class Probes(Protocol):
@@ -169,8 +172,9 @@ class Supervisors:
         self._pids = count(1000)
         self._down: set[str] = set()
         self._suspended: dict[str, int] = {}
-        # Nodes with the files of topologies, and their downloads.
-        self._has, self._downloads = set[tuple[str, str]](), set[tuple[str, str]]()
+        # Version of the files of topologies that nodes have, and downloads.
+        self._has, self._downloads = dict[tuple[str, str], int](), set[tuple[str, str]]()
+        self._blob_poll_s = number_of(problem.conf, BLOB_POLL, BLOB_POLL_S)
         # Slots to which the tuples of executors are sent, and workers to which they will be: moment and seconds since
         # the start → workers.
         self._routed = self.slots.copy()
@@ -204,6 +208,27 @@ class Supervisors:
         """Stop the workers of a killed topology."""
         for supervisor in {worker.supervisor for worker in self.workers.values() if worker.topology == topology}:
             self.assigned(supervisor)
+
+    def configured(self, topology: str) -> None:
+        """Fetch the new configuration of a topology where its files are, at each supervisor's next look for blobs."""
+        nodes = [node.id for node in self._problem.supervisors]
+        for number, node in enumerate(nodes):
+            if (node, topology) in self._has:
+                delay_s = self._blob_poll_s * (number + 1) / len(nodes)
+                self._clock.after(delay_s, lambda node=node: self._fetch(node, topology))  # type: ignore[misc]
+
+    def _fetch(self, supervisor: str, topology: str) -> None:
+        """Fetch the configuration of a topology; its workers with an earlier one end, and start again."""
+        if supervisor in self._down or supervisor in self._suspended:
+            self._clock.after(self._blob_poll_s, lambda: self._fetch(supervisor, topology))
+            return
+        entry = self._nimbus.entries.get(topology)
+        if entry is None:
+            return
+        self._has[supervisor, topology] = entry.version
+        for worker in [w for w in self.workers.values() if (w.supervisor, w.topology) == (supervisor, topology)]:
+            if worker.version != entry.version and not worker.ending:
+                self._end(worker)
 
     def kill(self, supervisor: str, port: int) -> None:
         """Kill a worker abruptly; its supervisor detects that and restarts it."""
@@ -246,7 +271,10 @@ class Supervisors:
 
     def _has_files(self, supervisor: str, topology: str) -> bool:
         """Return whether a node has the files of a topology; else begin to download them."""
-        if not self._timings.localize_s or (supervisor, topology) in self._has:
+        if (supervisor, topology) in self._has:
+            return True
+        if not self._timings.localize_s:
+            self._has[supervisor, topology] = self._nimbus.entries[topology].version
             return True
         if (supervisor, topology) not in self._downloads:
             self._downloads.add((supervisor, topology))
@@ -255,13 +283,15 @@ class Supervisors:
 
     def _downloaded(self, supervisor: str, topology: str) -> None:
         self._downloads.remove((supervisor, topology))
-        self._has.add((supervisor, topology))
+        entry = self._nimbus.entries.get(topology)
+        self._has[supervisor, topology] = entry.version if entry else 0
         self.assigned(supervisor)
 
     def _start(self, supervisor: str, port: int, topology: str, executors: tuple[int, ...]) -> None:
         slot = self._problem.cluster.slot_index[supervisor, port]  # type: ignore[index]  # equal to a worker slot
         start_ms = round(self._clock.time() * 1000)
         worker = Worker(topology, supervisor, port, slot, np.array(executors, np.int32), next(self._pids), start_ms)
+        worker.version = self._has[supervisor, topology]
         self._probes.count()
         delay_s = 0.0
         for held in set(self.slots[worker.executors].tolist()) - {NOWHERE}:

@@ -52,6 +52,8 @@ _TIMING = {
     "supervisor.worker.shutdown.sleep.secs": 1,
     # Workers that stay learn of the new addresses of those that moved only by this poll.
     "task.refresh.poll.secs": 1,
+    # Supervisors learn of other configurations of topologies only by this poll.
+    "supervisor.localizer.update.blob.interval.secs": 2,
     # The machine may be so loaded that a healthy process is not heard of for a while; none shall be restarted for that.
     "supervisor.worker.timeout.secs": 60,
     "nimbus.task.timeout.secs": 60,

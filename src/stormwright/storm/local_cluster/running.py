@@ -16,7 +16,7 @@ from stormwright.storm.local_cluster.cpu import NodeCpu
 from stormwright.storm.local_cluster.plan import ClusterPlan, of_nodes
 from stormwright.storm.local_cluster.processes import MARK, only_child, outer_pids
 from stormwright.storm.local_cluster.state import daemon_pids, exit_codes, namespace_holders, read_events
-from stormwright.storm.submitting import submission_properties, submit
+from stormwright.storm.submitting import SUBMIT_S, submission_properties, submit
 
 _NO_CPU = dict.fromkeys(("cpu_limit_cores", "cpu_used_s", "cpu_used_cores", "cpu_throttled_share"))
 
@@ -298,6 +298,7 @@ class RunningCluster:
         args: Sequence[str] = (),
         conf: Mapping[str, Any] | None = None,
         jar: Path | None = None,
+        limit_s: float = SUBMIT_S,
     ) -> None:
         """Submit a topology by running the ``main`` of a class.
 
@@ -311,6 +312,8 @@ class RunningCluster:
             Topology configuration that wins over the topology's own.
         jar
             Jar with the class, which is uploaded; None for ours.
+        limit_s
+            Seconds that the class may take.
 
         Raises
         ------
@@ -321,7 +324,7 @@ class RunningCluster:
         command = daemons.client_command(
             self.plan, class_name, tuple(args), [own] if jar else [], **submission_properties(own, conf or {})
         )
-        submit([*self.command_beside_nimbus(), *command], class_name, {MARK: str(self.plan.work)})
+        submit([*self.command_beside_nimbus(), *command], class_name, {MARK: str(self.plan.work)}, limit_s)
 
     def node_cpu(self) -> dict[str, NodeCpu]:
         """Return CPU of every node since the cluster came up; empty if nodes have no CPU limit.

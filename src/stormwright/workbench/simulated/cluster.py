@@ -56,8 +56,9 @@ SIMULATED = (
     "tuples and messages are assumed; no Storm ran"
 )
 
-#: Setting of a local cluster that moves wait for: the period in which workers poll the addresses of others, in seconds.
-_CONF = {"task.refresh.poll.secs": 1}
+#: Settings of a local cluster that moves wait for: the periods in which workers poll the addresses of others, and
+#: supervisors the configurations of topologies, in seconds.
+_CONF = {"task.refresh.poll.secs": 1, "supervisor.localizer.update.blob.interval.secs": 2}
 
 
 def virtual_cluster(

@@ -107,11 +107,20 @@ class NimbusCalls:
         """Deactivate a topology."""
         self._call("deactivate", name)
 
+    def configuration(self, topology_id: str) -> str:
+        """Return the digest of a topology's configuration."""
+        return str(self._call("configuration", topology_id))
+
     def rebalance(
-        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+        self,
+        name: str,
+        wait_s: int,
+        num_workers: int | None = None,
+        executors: Mapping[str, int] | None = None,
+        conf: Mapping[str, Any] | None = None,
     ) -> None:
-        """Rebalance a topology; takes `name`, `wait_s`, `num_workers` and `executors`."""
-        self._call("rebalance", name, wait_s, num_workers, executors)
+        """Rebalance a topology; takes `name`, `wait_s`, `num_workers`, `executors` and `conf`."""
+        self._call("rebalance", name, wait_s, num_workers, executors, conf)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         """Notify a supervisor that a topology has left it."""

@@ -27,7 +27,8 @@ public final class Snapshot {
     private static final String OUR_CONF = "stormwright.";
     private static final String TOPOLOGY_CONF = "topology.";
     private static final List<String> CLUSTER_CONF =
-            List.of(OUR_CONF, "isolation.scheduler.", DaemonConfig.RESOURCE_AWARE_SCHEDULER_USER_POOLS, "storm.scheduler", Config.TASK_REFRESH_POLL_SECS);
+            List.of(OUR_CONF, "isolation.scheduler.", DaemonConfig.RESOURCE_AWARE_SCHEDULER_USER_POOLS, "storm.scheduler", Config.TASK_REFRESH_POLL_SECS,
+                    DaemonConfig.SUPERVISOR_LOCALIZER_UPDATE_BLOB_INTERVAL_SECS);
     private static final int UNASSIGNED = -1;
 
     private Snapshot() {

@@ -19,7 +19,9 @@ import org.apache.storm.generated.SupervisorAssignments;
 import org.apache.storm.generated.SupervisorSummary;
 import org.apache.storm.generated.TopologyInfo;
 import org.apache.storm.generated.TopologySummary;
+import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.TException;
+import stormwright.access.ConfDigest;
 
 /** The calls of the gateway, each one of Nimbus; results are JSON documents. */
 final class NimbusCalls {
@@ -80,8 +82,13 @@ final class NimbusCalls {
                 if (args.containsKey("executors")) {
                     rebalance.set_num_executors(numbers(args, "executors"));
                 }
+                if (args.containsKey("conf")) {
+                    rebalance.set_topology_conf_overrides(JSONValue.toJSONString(object(args.get("conf"))));
+                }
                 nimbus.rebalance(text(args, "name"), rebalance);
                 return null;
+            case "configuration":
+                return ConfDigest.of(conf(nimbus, text(args, "id")));
             case "release":
                 return release(nimbus, push, args);
             case "kill":
@@ -92,6 +99,17 @@ final class NimbusCalls {
             default:
                 throw new IllegalArgumentException("there is no call '" + call + "'");
         }
+    }
+
+    private static Map<?, ?> conf(Nimbus.Iface nimbus, String id) throws TException {
+        return object(JSONValue.parse(nimbus.getTopologyConf(id)));
+    }
+
+    private static Map<?, ?> object(Object value) {
+        if (value instanceof Map<?, ?> map) {
+            return map;
+        }
+        throw new IllegalArgumentException("a configuration should be an object");
     }
 
     private static String text(Map<?, ?> args, String key) {

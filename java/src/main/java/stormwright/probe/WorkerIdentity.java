@@ -1,26 +1,53 @@
 package stormwright.probe;
 
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.net.UnknownHostException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.storm.task.TopologyContext;
+import org.apache.storm.utils.ConfigUtils;
 import org.apache.storm.utils.Utils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import stormwright.access.ConfDigest;
 import stormwright.standby.Takeover;
 
-/** Which worker a record is from; all but the host name it once and for all. */
-record WorkerIdentity(String topology, String supervisor, String host, int port, long pid, long startMs) {
+/**
+ * Which worker a record is from; all but host and configuration name it once and for all.
+ *
+ * @param configuration digest of the configuration that it started with; null if that cannot be read
+ */
+record WorkerIdentity(
+        String topology, String supervisor, String host, int port, long pid, long startMs, String configuration) {
+    private static final Logger LOG = LoggerFactory.getLogger(WorkerIdentity.class);
     /** Storm starts a worker with the arguments topology, supervisor, supervisor's port, worker's port, worker id. */
     private static final Pattern COMMAND = Pattern.compile(".* (\\S+) (\\S+) (\\d+) (\\d+) (\\S+)");
 
-    static WorkerIdentity of(TopologyContext context) {
+    static WorkerIdentity of(Map<String, Object> conf, TopologyContext context) {
         return new WorkerIdentity(
                 context.getStormId(),
                 supervisorOf(System.getProperty("sun.java.command", ""), context.getStormId()),
                 hostname(),
                 context.getThisWorkerPort(),
                 ProcessHandle.current().pid(),
-                Long.getLong(Takeover.START_PROPERTY, ManagementFactory.getRuntimeMXBean().getStartTime()));
+                Long.getLong(Takeover.START_PROPERTY, ManagementFactory.getRuntimeMXBean().getStartTime()),
+                configuration(conf, context.getStormId()));
+    }
+
+    /** The file is never another one than the worker has read: a supervisor ends its workers before it exchanges it. */
+    private static String configuration(Map<String, Object> conf, String topologyId) {
+        try {
+            String root = ConfigUtils.supervisorStormDistRoot(conf, topologyId);
+            Path file = Path.of(ConfigUtils.supervisorStormConfPath(root));
+            return Files.exists(file) ? ConfDigest.of(Utils.fromCompressedJsonConf(Files.readAllBytes(file))) : null;
+        } catch (IOException | RuntimeException e) {
+            LOG.warn("the configuration of {} cannot be read, so its changes cannot be followed", topologyId, e);
+            return null;
+        }
     }
 
     /** A hook is not told the supervisor, but its JVM's command line was. */

@@ -225,6 +225,9 @@ final class WorkerMeter {
                 .name("pid").value(identity.pid())
                 .name("start_ms").value(identity.startMs())
                 .name("last").value(last ? 1 : 0);
+        if (identity.configuration() != null) {
+            json.name("configuration").value(identity.configuration());
+        }
         if (endMs - identity.startMs() < CONNECTING_MS) {
             json.name("connections").value(Connections.established(identity.port()));
         }

@@ -1,8 +1,9 @@
-"""Plans that give topologies other numbers of executors."""
+"""Plans that give topologies other numbers of executors, or another configuration."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose
+from stormwright.controller.reconfigure import BLOB_POLL
 from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.errors import InputError
 from stormwright.model import ExecutorRun, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
@@ -17,6 +19,7 @@ from stormwright.model.load import assumed_load
 from stormwright.plans.json import step_of_json, step_to_json
 from stormwright.plans.plan import Plan
 from stormwright.predict.changes import with_executors
+from stormwright.schedulers import make_scheduler
 from tests.controller.builders import on, place, problem, topology
 
 B = topology("b")
@@ -92,9 +95,69 @@ def test_new_workers_avoid_ports_that_workers_of_their_topology_still_answer_on(
     assert {slot.port for slot in move.started_workers} == {6701}
 
 
-def test_executors_without_a_placement_are_refused() -> None:
-    with pytest.raises(InputError, match="a-1-0: has numbers of executors, and no placement"):
-        propose(running(), Place({}, {A.id: {"b-bolt": 2}}), PlanInputs())
+def test_executors_without_a_placement_are_placed_around_what_runs() -> None:
+    now = running(**{B.id: place([("n0", 6700), ("n0", 6701)], [0, 0, 1, 1]), A.id: on("n1", "n2")})
+    found = propose(now, Place({}, {A.id: {"b-bolt": 2}}), PlanInputs(repair_scheduler=make_scheduler("even")))
+    assert isinstance(found, Plan)
+    (move,) = found.moves
+    assert {slot.supervisor for slot in move.after.slots} == {"n1", "n2"}
+
+
+PENDING = "topology.max.spout.pending"
+
+
+def configure(now: Problem, conf: dict[str, Any], **more: Any) -> Plan:
+    found = propose(now, Place({}, conf={A.id: conf}, **more), PlanInputs())
+    assert isinstance(found, Plan)
+    return found
+
+
+def test_no_worker_runs_while_supervisors_fetch_another_configuration() -> None:
+    """One that has the topology would start workers with that of before: `AsyncLocalizer` of Storm 2.8.3."""
+    now = replace(running(), conf={BLOB_POLL: 2})
+    (step,) = configure(now, {PENDING: 1000}, origin="person").steps
+    (move,) = step.moves
+    assert (move.conf, move.conf_before) == ({PENDING: 1000}, {PENDING: None})
+    first, last = move.legs
+    assert (first.after.slots, first.stopped_workers, first.vacated) == ((), move.before.slots, ("n0", "n1"))
+    assert (last.after, last.started_workers, last.stopped_workers) == (move.before, move.before.slots, ())
+    assert move.before_leg(1) == move.before
+    assert step.wait_s == 3.0
+    assert step_of_json(step_to_json(step)).moves == step.moves
+
+
+def test_what_runs_with_a_configuration_is_not_changed() -> None:
+    now = running()
+    now = replace(now, topologies=(replace(A, conf={PENDING: 1000}), B))
+    found = propose(now, Place({}, conf={A.id: {PENDING: 1000}}), PlanInputs())
+    assert isinstance(found, NoPlan)
+    # A key without a value is as good as one that is not there.
+    assert isinstance(propose(running(), Place({}, conf={A.id: {PENDING: None}}), PlanInputs()), NoPlan)
+
+
+def test_configuration_executors_and_placement_change_in_one_step() -> None:
+    wanted = place([("n0", 6701), ("n2", 6700)], [0, 0, 1])
+    found = propose(
+        running(), Place({A.id: wanted}, {A.id: {"b-bolt": 2}}, {A.id: {PENDING: 50}}, origin="person"), PlanInputs()
+    )
+    assert isinstance(found, Plan)
+    ((move,),) = [step.moves for step in found.steps]
+    assert (move.executors, move.conf, move.num_workers) == ({"b-bolt": 2}, {PENDING: 50}, 2)
+    assert move.legs[1].after.slot_of_executor == wanted.slot_of_executor
+    after = replace(A, conf={PENDING: 50})
+    now = replace(running(), load=None, current={})
+    then = replace(now, topologies=(with_executors(after, {"b-bolt": 2}), B), current={A.id: move.after})
+    assert changes(found.preconditions, then, {A.id: move}) == []
+    other = replace(then, topologies=(with_executors(A, {"b-bolt": 2}), B))
+    assert changes(found.preconditions, other, {A.id: move}) == [f"{A.id} has another configuration"]
+
+
+def test_rollback_restores_what_a_person_could_not_set() -> None:
+    now = replace(running(), topologies=(replace(A, conf={PENDING: 1000}), B))
+    (move,) = configure(now, {PENDING: None}).moves
+    assert move.conf == {PENDING: None}
+    with pytest.raises(InputError, match="null is none that a worker can start with"):
+        configure(now, {PENDING: None}, origin="person")
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,42 @@
-"""Other numbers of executors: a topology gets them, and its workers in their slots, in one move."""
+"""Other numbers of executors and another configuration: a topology gets them, and its workers their slots, in one move.
+
+How `stormwright.controller.move` makes such a move, and why a topology whose configuration changes has no worker for a
+moment, is said there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from stormwright.controller.configuration import with_conf
 from stormwright.controller.given import placement_fault
 from stormwright.controller.planning.expected_pauses import starts_per_core
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import UNPLACED, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.answer import name_slots
 from stormwright.model.arrays import IntArray
+from stormwright.model.topology_config import number_of
 from stormwright.plans.plan import Leg, Move, TopologyMove
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import rebalanced
 from stormwright.predict.flow.profile import Profile
 
+#: Key of the period in which supervisors look for other configurations, Storm's default in seconds, and seconds until
+#: they have one.
+BLOB_POLL = "supervisor.localizer.update.blob.interval.secs"
+_BLOB_POLL_S, _FETCH_S = 30.0, 1.0
+
 #: First and last task of each executor of a worker.
 _Tasks = frozenset[tuple[int, int]]
+
+
+def fetch_s(conf: Mapping[str, Any]) -> float:
+    """Return the seconds within which every supervisor of a cluster with the configuration `conf` has a new one."""
+    return number_of(conf, BLOB_POLL, _BLOB_POLL_S) + _FETCH_S
 
 
 def other_executors(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
@@ -55,8 +72,19 @@ def other_executors(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -
     return found
 
 
-def resized(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -> Problem:
-    """Return the problem with other numbers of executors, as in `other_executors`; these topologies do not run in it.
+def reconfigured(
+    problem: Problem, executors: Mapping[str, Mapping[str, int]], conf: Mapping[str, Mapping[str, Any]]
+) -> Problem:
+    """Return the problem with other numbers of executors and configurations; these topologies do not run in it.
+
+    Parameters
+    ----------
+    problem
+        What runs.
+    executors
+        As `other_executors` returns them.
+    conf
+        As `stormwright.controller.configuration.other_conf` returns it.
 
     Raises
     ------
@@ -64,17 +92,17 @@ def resized(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -> Proble
         A component has fewer tasks than executors are wanted.
     """
     counts: dict[int, dict[int, int]] = {}
-    for topology, executors in wanted.items():
+    for topology in {**executors, **conf}:
         index = problem.topology_index[topology]
         component_index = problem.topologies[index].component_index
-        counts[index] = {component_index[component]: count for component, count in executors.items()}
-    return rebalanced(problem, Profile.of(problem), Assumptions.of(problem).costs, counts)
+        counts[index] = {component_index[each]: count for each, count in executors.get(topology, {}).items()}
+    return with_conf(rebalanced(problem, Profile.of(problem), Assumptions.of(problem).costs, counts), conf)
 
 
-def resized_slots(
+def reconfigured_slots(
     before: Problem, after: Problem, placements: Mapping[str, TopologyAssignment], source: str
 ) -> IntArray:
-    """Return the slot of every executor after resized topologies have come to their placements, shape (E,).
+    """Return the slot of every executor after such topologies have come to their placements, shape (E,).
 
     A worker whose tasks run in one worker of its node already stays in its slot. A new one gets its port, unless it is
     taken, or is held by a worker that is about to end, which others would connect to
@@ -83,7 +111,7 @@ def resized_slots(
     Parameters
     ----------
     before, after
-        What runs, and the result of `resized`.
+        What runs, and the result of `reconfigured`.
     placements
         Placement by topology id.
     source
@@ -105,7 +133,7 @@ def resized_slots(
         if (before.current_slot[before.executors_of(before.topology_index[topology])] == UNPLACED).any():
             faults.append(Fault("has executors without a slot now", topology))
             continue
-        # Others that are resized hold their slots until their own step.
+        # Others hold their slots until their own step.
         held = set(before.current_slot[before.executors_of(index)].tolist())
         running = {tasks: slot for slot, tasks in _tasks(before.topologies[index], before.current[topology]).items()}
         planned = _tasks(after.topologies[index], placement)
@@ -138,40 +166,56 @@ def _port(problem: Problem, wished: WorkerSlot, taken: set[int], held: set[int])
     return here[0] if here else None
 
 
-def resize_steps(
+def reconfigure_steps(
     before: Problem,
     after: Problem,
     slots: IntArray,
-    wanted: Mapping[str, Mapping[str, int]],
+    executors: Mapping[str, Mapping[str, int]],
+    conf: Mapping[str, Mapping[str, Any]],
     earlier: Collection[str] = (),
 ) -> tuple[Move, ...]:
-    """Return a step for each resized topology.
+    """Return a step for each topology with other executors or another configuration.
 
     Parameters
     ----------
     before, after
-        What runs, and the result of `resized`.
+        What runs, and the result of `reconfigured`.
     slots
-        Slot of every executor after resizing, from `resized_slots`.
-    wanted
-        Topology (id) → component (id) → executors, for the resized topologies.
+        Slot of every executor after that, from `reconfigured_slots`.
+    executors, conf
+        As given to `reconfigured`.
     earlier
         Topologies (ids) that move before, and may make room.
     """
-    steps = (_step(before, after, slots, topology, executors) for topology, executors in wanted.items())
+    steps = (
+        _step(before, after, slots, topology, executors.get(topology, {}), conf.get(topology, {}))
+        for topology in {**executors, **conf}
+    )
     return tuple(replace(step, depends_on=frozenset(earlier)) for step in steps)
 
 
-def _step(before: Problem, after: Problem, slots: IntArray, topology: str, executors: Mapping[str, int]) -> Move:
+def _step(
+    before: Problem,
+    after: Problem,
+    slots: IntArray,
+    topology: str,
+    executors: Mapping[str, int],
+    conf: Mapping[str, Any],
+) -> Move:
     old, new = (each.topologies[each.topology_index[topology]] for each in (before, after))
     was = before.current[topology]
     placed = name_slots(after, slots[after.executors_of(after.topology_index[topology])])
     running, planned = _tasks(old, was), _tasks(new, placed)
-    unchanged = tuple(slot for slot, tasks in planned.items() if running.get(slot) == tasks)
+    unchanged = tuple(slot for slot, tasks in planned.items() if not conf and running.get(slot) == tasks)
     stopped = tuple(slot for slot in running if slot not in unchanged)
     started = tuple(slot for slot in planned if slot not in unchanged)
     vacated = {slot.supervisor for slot in running} - {slot.supervisor for slot in planned}
     now = old.executor_counts
+    legs: tuple[Leg, ...] = (Leg(placed, stopped, started, unchanged, tuple(sorted(vacated))),)
+    if conf:
+        nowhere = TopologyAssignment((), (UNPLACED,) * new.num_executors)
+        left = tuple(sorted({slot.supervisor for slot in running}))
+        legs = (Leg(nowhere, stopped, (), (), left), Leg(placed, (), started, (), ()))
     move = TopologyMove(
         topology=topology,
         name=old.name,
@@ -181,12 +225,15 @@ def _step(before: Problem, after: Problem, slots: IntArray, topology: str, execu
         stopped_workers=stopped,
         started_workers=started,
         unchanged_workers=unchanged,
-        legs=(Leg(placed, stopped, started, unchanged, tuple(sorted(vacated))),),
+        legs=legs,
         num_workers=len(placed.slots),
         executors=dict(executors),
         executors_before={component: now[component] for component in executors},
+        conf=dict(conf),
+        conf_before={key: old.conf.get(key) for key in conf},
     )
-    return Move((move,), starts_per_core=starts_per_core(before, (move,)))
+    wait_s = fetch_s(before.conf) if conf else 0.0
+    return Move((move,), starts_per_core=starts_per_core(before, (move,)), wait_s=wait_s)
 
 
 def _tasks(topology: Topology, placed: TopologyAssignment) -> dict[WorkerSlot, _Tasks]:
