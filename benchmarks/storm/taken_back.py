@@ -108,7 +108,7 @@ def main() -> None:
             cluster.service_port,
             triggers=TriggerParams(period_s=10, cool_down_s=10),
             objective=TRAFFIC,
-            mode="auto" if options.kind == "slow" else "propose",
+            mode="auto" if options.kind == "slow" else "observe",
         )
         with Service(settings, demo.scheduler, "forced", cluster.gateway_command()) as service:
             ids = submit(demo, cluster, service)

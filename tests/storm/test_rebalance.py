@@ -1,4 +1,4 @@
-"""A plan that gives a topology other executors, workers and slots, on the session's cluster, and its rollback."""
+"""A plan that gives a topology other executors, workers, slots and another configuration, and its rollback."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ pytestmark = [pytest.mark.storm, pytest.mark.spark]
 #: Three executors of the counting bolt, slow enough for a machine that is busy with other tests.
 TOPOLOGY = "word-count:name=resized,count=3,workers=2,rate=200"
 
+#: Key of its configuration that changes.
+PENDING = "topology.max.spout.pending"
+
 
 def followed(client: Client, plan: str) -> Plan:
     """Return a plan once it has ended, or waits for a person as a rate this low is noise."""
@@ -45,8 +48,13 @@ def runs(problem: Problem, topology: str) -> tuple[Counter[str], int]:
     return Counter(names), len(problem.current[topology].slots)
 
 
+def setting(service: Service) -> object:
+    """Return the changed value of the configuration of the only topology."""
+    return snapshot_of(service).topologies[0].conf[PENDING]
+
+
 @pytest.mark.slow
-def test_topology_gets_executors_and_workers_by_a_plan_and_gives_them_back(storm_cluster, tmp_path: Path) -> None:
+def test_topology_is_changed_by_a_plan_and_gets_back_what_it_had(storm_cluster, tmp_path: Path) -> None:
     settings = DemoSettings(
         cluster=storm_cluster.plan.config,
         submissions=parse_submissions([TOPOLOGY]),
@@ -68,16 +76,22 @@ def test_topology_gets_executors_and_workers_by_a_plan_and_gives_them_back(storm
             assert (had[0]["count"], had[1]) == (3, 2)
             slot = before.current[topology].slots[0]
             wanted = TopologyAssignment((slot,), (0,) * (before.num_executors - 1))
-            plan = client.plan("fewer", placements={topology: wanted}, executors={topology: {"count": 2}})
+            counts, conf = {topology: {"count": 2}}, {topology: {PENDING: 150}}
+            plan = client.plan("fewer", placements={topology: wanted}, executors=counts, conf=conf)
             made = client.wait_until_planned(plan.id)
             client.apply(made.id, "a test")
             assert followed(client, made.id).state == "done"
             now = runs(snapshot_of(service), topology)
             assert now == (had[0] - Counter(count=1), 1)
+            with storm_cluster.gateway() as nimbus:
+                digest = nimbus.configuration(topology)
+            assert service.tally.configuration(topology, slot) == digest
+            assert setting(service) == 150
             (entry,) = client.history(1).entries
             back = client.revert(entry.n, "as it was")
             assert followed(client, back.id).state == "done"
             assert runs(snapshot_of(service), topology) == had
+            assert setting(service) == before.topologies[0].conf[PENDING]
         finally:
             stop.set()
             loop.join()

@@ -106,7 +106,8 @@ def reconfigured_slots(
 
     A worker whose tasks run in one worker of its node already stays in its slot. A new one gets its port, unless it is
     taken, or is held by a worker that is about to end, which others would connect to
-    (`stormwright.controller.planning.hops.make_move`): then another one of the node if there is any.
+    (`stormwright.controller.planning.hops.make_move`): then another one of the node if there is any. Where the
+    configuration changes, all have ended by then.
 
     Parameters
     ----------
@@ -135,6 +136,7 @@ def reconfigured_slots(
             continue
         # Others hold their slots until their own step.
         held = set(before.current_slot[before.executors_of(index)].tolist())
+        avoided = held if before.topologies[index].conf == after.topologies[index].conf else set()
         running = {tasks: slot for slot, tasks in _tasks(before.topologies[index], before.current[topology]).items()}
         planned = _tasks(after.topologies[index], placement)
         ports = {
@@ -144,7 +146,7 @@ def reconfigured_slots(
         }
         taken.update(ports.values())
         for slot in placement.slots:
-            if slot not in ports and (port := _port(after, slot, taken | (occupied - held), held)) is not None:
+            if slot not in ports and (port := _port(after, slot, taken | (occupied - held), avoided)) is not None:
                 ports[slot] = port
                 taken.add(port)
         if len(ports) == len(placement.slots):
@@ -156,13 +158,13 @@ def reconfigured_slots(
     return slots
 
 
-def _port(problem: Problem, wished: WorkerSlot, taken: set[int], held: set[int]) -> int | None:
+def _port(problem: Problem, wished: WorkerSlot, taken: set[int], avoided: set[int]) -> int | None:
     """Return the slot of a worker: the wished one, else another one of its node; None if all are taken."""
     node = problem.node_index.get(wished.supervisor)
     if node is None:
         return None
     here = [slot for slot in np.flatnonzero(problem.slot_node == node).tolist() if slot not in taken]
-    here.sort(key=lambda slot: (slot in held, problem.slots[slot] != wished, slot))
+    here.sort(key=lambda slot: (slot in avoided, problem.slots[slot] != wished, slot))
     return here[0] if here else None
 
 

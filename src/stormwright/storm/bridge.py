@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -97,10 +97,14 @@ class _Call(threading.Thread):
 
 @dataclass(frozen=True)
 class NimbusAnswer:
-    """Assignments by id for topologies that should change, and the status text of every topology."""
+    """Assignments by id for topologies that should change, and the status text of every topology.
+
+    `held` topologies stay without slots for the moment: no fallback places them.
+    """
 
     assignments: Mapping[str, TopologyAssignment] = field(default_factory=dict)
     status: Mapping[str, str] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -298,13 +302,14 @@ class Bridge:
         }
         self._failures = {}
         assignments: dict[str, TopologyAssignment] = {}
-        rest = []
+        rest, held = list[Topology](), set[str]()
         for topology in incomplete:
             order = orders.get(topology.id)
             if topology.id in self._unfit:
                 faults = self._unfit[topology.id]
                 self._fail(topology, f"stormwright: {_fault_text(faults)}", faults)
             elif order and not order.assignment.slots:
+                held.add(topology.id)
                 self._status[topology.id] = order.reason
             elif order and occupancy.grants(topology, order.assignment):
                 assignments[topology.id] = order.assignment
@@ -314,9 +319,9 @@ class Bridge:
         if rest and (own_class := self._own_class(problem)):
             left = {topology.id: f"stormwright: left to {own_class}" for topology in rest}
             self._status = {t: text for t, text in self._status.items() if t not in left}
-            return NimbusAnswer(assignments, self._status | left)
+            return NimbusAnswer(assignments, self._status | left, frozenset(held))
         if rest:
-            around = self._around(problem, occupancy, assignments)
+            around = self._around(problem, occupancy, assignments, held)
             try:
                 placed = self._initial.schedule(around, limit_s)
                 slots = checked_slots(around, placed, self._initial_name)
@@ -328,17 +333,19 @@ class Bridge:
                     self._fail(topology, text, (text,))
             else:
                 assignments |= self._accept(around, placed, slots, rest, occupancy)
-        return NimbusAnswer(assignments, dict(self._status))
+        return NimbusAnswer(assignments, dict(self._status), frozenset(held))
 
     def _own_class(self, problem: Problem) -> str:
         """Return the cluster's own placement class, unless another scheduler was requested; else empty."""
         return fallback_class(problem.conf) if self._initial_name == BASELINE else ""
 
-    def _around(self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment]) -> Problem:
+    def _around(
+        self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment], held: Set[str]
+    ) -> Problem:
         """Return the problem for the initial scheduler: ordered topologies run, excluded ones are left out."""
         if ordered:
             problem = problem.with_current({**problem.current, **ordered})
-        absent = {t for t in self._unfit if t in problem.topology_index and not occupancy.has_slots(t)}
+        absent = {t for t in {*self._unfit, *held} if t in problem.topology_index and not occupancy.has_slots(t)}
         if absent:
             problem = replace(problem, topologies=tuple(t for t in problem.topologies if t.id not in absent))
         return problem

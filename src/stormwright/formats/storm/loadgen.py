@@ -285,10 +285,14 @@ def _component(
     one, name = problem.topologies[topology], component.id
     requests = problem.workload.requested[topology][one.component_index[name]]
     subscribed = {grouping.stream: (grouping, bolt) for grouping, bolt in reversed(inputs) if grouping.source == name}
-    streams = [
-        {"streamId": stream, "rate": _stats(rates.emitted(name, bolt, grouping)), "areKeysSkewed": False}
-        for stream, (grouping, bolt) in sorted(subscribed.items())
-    ]
+    streams = []
+    for stream, (grouping, bolt) in sorted(subscribed.items()):
+        emitted = rates.emitted(name, bolt, grouping)
+        if component.type == "bolt" and emitted.any():
+            # `LoadBolt` emits at its rate as long as it receives anything, so that executors to which a local shuffle
+            # sends nothing emit nothing: the rate is that of the executor which has emitted a tuple, in the mean.
+            emitted = np.array([np.average(emitted, weights=emitted)])
+        streams.append({"streamId": stream, "rate": _stats(emitted), "areKeysSkewed": False})
     return {
         "id": name,
         "parallelism": one.executor_counts[name],

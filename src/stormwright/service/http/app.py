@@ -132,6 +132,7 @@ def _answer_bytes(answer: NimbusAnswer, epoch: int | None) -> bytes:
         "schema": "stormwright-assignment/1",
         "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
         "status": dict(answer.status),
+        "held": sorted(answer.held),
     }
     return orjson.dumps(value if epoch is None else value | {"epoch": epoch})
 

@@ -93,8 +93,11 @@ public final class PlacementScheduler implements IScheduler {
         Map<String, String> notes = new HashMap<>();
         try {
             Set<String> waiting = unplaced(cluster);
-            notes.putAll(followService(cluster));
-            Map<String, String> outcomes = fallback.place(cluster, unplaced(cluster));
+            Set<String> held = new HashSet<>();
+            notes.putAll(followService(cluster, held));
+            Set<String> left = unplaced(cluster);
+            left.removeAll(held);
+            Map<String, String> outcomes = fallback.place(cluster, left, held);
             outcomes.forEach((topology, outcome) -> {
                 String why = notes.getOrDefault(topology, "stormwright: the service left it out");
                 notes.put(topology, why + "; " + outcome);
@@ -105,10 +108,15 @@ public final class PlacementScheduler implements IScheduler {
         }
     }
 
-    /** Applies the service's answer; returns a note for every topology that has something to be said about. */
-    private Map<String, String> followService(Cluster cluster) {
+    /**
+     * Applies the service's answer, and adds the topologies that it leaves without slots.
+     *
+     * @return a note for every topology that has something to be said about
+     */
+    private Map<String, String> followService(Cluster cluster, Set<String> held) {
         try {
             Answer answer = ask(cluster);
+            held.addAll(answer.held());
             Map<String, String> notes = new HashMap<>(answer.status());
             Placement.apply(answer, cluster, fallback.limits()).forEach((topology, why) -> {
                 LOG.warn("the answer for {} is refused: {}", topology, why);

@@ -2,6 +2,7 @@ package stormwright;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTimeout;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -168,6 +169,20 @@ class PlacementSchedulerTest {
             assertEquals("text for new", cluster.getStatusMap().get("new"));
             assertEquals("stormwright: the service left it out; placed by EvenScheduler",
                     cluster.getStatusMap().get("hurt"));
+        }
+    }
+
+    /** Its workers are to start once every supervisor has its new configuration. */
+    @Test
+    void topologyThatTheServiceHoldsStaysWithoutSlots() {
+        String body = """
+                {"schema": "stormwright-assignment/1", "assignments": {}, "held": ["new"],
+                 "status": {"new": "text for new"}}""";
+        try (FakeService service = FakeService.saying(200, body)) {
+            Cluster cluster = schedule(scheduler(service.url(), LONG_DEADLINE_MS), nodes());
+            assertNull(TestCluster.placements(cluster).get("new"));
+            assertEquals("text for new", cluster.getStatusMap().get("new"));
+            assertEquals(9, TestCluster.placements(cluster).get("hurt").size());
         }
     }
 

@@ -1,8 +1,10 @@
 package stormwright.bridge;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.TopologyDetails;
@@ -16,12 +18,14 @@ import org.apache.storm.shade.net.minidev.json.parser.ParseException;
  * @param placements topology id to executor to slot, of topologies whose assignment makes sense by itself
  * @param refused topology id to what is wrong with its assignment
  * @param status topology id to text
+ * @param held ids of topologies that stay without slots for the moment, as the service exchanges all of their workers
  * @param epoch number of the service among those that have led; 0 for one that is alone
  */
 public record Answer(
         Map<String, Map<ExecutorDetails, WorkerSlot>> placements,
         Map<String, String> refused,
         Map<String, String> status,
+        Set<String> held,
         long epoch) {
     private static final String SCHEMA = "stormwright-assignment/1";
 
@@ -38,7 +42,8 @@ public record Answer(
             throw new ServiceException("the answer's schema is " + document.get("schema") + ", not " + SCHEMA);
         }
         long epoch = document.get("epoch") instanceof Number number ? number.longValue() : 0;
-        Answer answer = new Answer(new HashMap<>(), new HashMap<>(), texts(document.get("status")), epoch);
+        Answer answer = new Answer(new HashMap<>(), new HashMap<>(), texts(document.get("status")),
+                ids(document.get("held")), epoch);
         if (!(document.get("assignments") instanceof Map<?, ?> assignments)) {
             throw new ServiceException("the answer has no assignments");
         }
@@ -63,6 +68,14 @@ public record Answer(
         } catch (ParseException | RuntimeException | StackOverflowError e) {
             throw new ServiceException("the answer is not JSON", e);
         }
+    }
+
+    private static Set<String> ids(Object held) {
+        Set<String> ids = new HashSet<>();
+        if (held instanceof List<?> list) {
+            list.forEach(id -> ids.add(String.valueOf(id)));
+        }
+        return ids;
     }
 
     private static Map<String, String> texts(Object status) {

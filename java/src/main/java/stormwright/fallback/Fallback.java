@@ -105,9 +105,10 @@ public final class Fallback {
      * Places what has no slots, and whatever else a class of the cluster's own sees fit to do.
      *
      * @param left ids of topologies that have executors without slots
+     * @param held ids of those that are to have none for the moment
      * @return topology id to what came of it, of these and of others that were changed
      */
-    public Map<String, String> place(Cluster cluster, Set<String> left) {
+    public Map<String, String> place(Cluster cluster, Set<String> left, Set<String> held) {
         Map<String, String> told = new HashMap<>();
         if (scheduler == null) {
             left.forEach(id -> told.put(id, "stays unscheduled, as " + KEY + " is " + NONE));
@@ -118,7 +119,7 @@ public final class Fallback {
         }
         try {
             Map<String, String> withheld = new HashMap<>();
-            Trial trial = settled(cluster, left, withheld);
+            Trial trial = settled(cluster, left, held, withheld);
             Set<String> changed = new HashSet<>(trial.adopt());
             changed.addAll(left);
             changed.forEach(id -> told.put(id, outcome(cluster, trial, id, withheld.get(id))));
@@ -144,14 +145,17 @@ public final class Fallback {
     }
 
     /** Asks until the answer breaks nothing; each time all whose limits it broke are withheld from the next. */
-    private Trial settled(Cluster cluster, Set<String> left, Map<String, String> withheld) {
+    private Trial settled(
+            Cluster cluster, Set<String> left, Set<String> held, Map<String, String> withheld) {
         Set<String> closed = new HashSet<>();
         if (scheduler instanceof EvenScheduler
                 && conf.get(DaemonConfig.ISOLATION_SCHEDULER_MACHINES) instanceof Map<?, ?> machines) {
             setApart(cluster, left, machines, withheld, closed);
         }
         while (true) {
-            Trial trial = new Trial(cluster, withheld.keySet(), closed).run(scheduler);
+            Set<String> absent = new HashSet<>(held);
+            absent.addAll(withheld.keySet());
+            Trial trial = new Trial(cluster, absent, closed).run(scheduler);
             Map<String, String> broken = trial.broken(limits(), Users.of(conf));
             if (broken.isEmpty()) {
                 return trial;

@@ -37,7 +37,7 @@ class PlacementTest {
     }
 
     private static Answer answer(Map<String, Map<ExecutorDetails, WorkerSlot>> placements) {
-        return new Answer(placements, Map.of(), Map.of(), 0);
+        return new Answer(placements, Map.of(), Map.of(), Set.of(), 0);
     }
 
     @Test

@@ -2,17 +2,22 @@ package stormwright.gateway;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.lang.reflect.Proxy;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.apache.storm.generated.ClusterSummary;
 import org.apache.storm.generated.Nimbus;
 import org.apache.storm.generated.NotAliveException;
 import org.apache.storm.generated.RebalanceOptions;
 import org.apache.storm.generated.TopologySummary;
+import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
+import stormwright.access.ConfDigest;
 
 class NimbusCallsTest {
     private RebalanceOptions told;
@@ -37,8 +42,32 @@ class NimbusCallsTest {
     }
 
     @Test
+    void aRebalanceHasTheConfigurationThatIsGivenAsJson() throws Exception {
+        Map<String, Object> conf = new TreeMap<>(Map.of("topology.debug", true, "topology.max.spout.pending", 50));
+        conf.put("topology.tick.tuple.freq.secs", null);
+        rebalance(Map.of("name", "words", "wait_s", 0, "conf", conf));
+        assertEquals("{\"topology.debug\":true,\"topology.max.spout.pending\":50,"
+                + "\"topology.tick.tuple.freq.secs\":null}", told.get_topology_conf_overrides());
+    }
+
+    /** A worker reads it from a file, a client of Nimbus as a text: keys come in any order, numbers with their types. */
+    @Test
+    void configurationsThatAreEqualHaveTheSameDigest() throws Exception {
+        Map<String, Object> one = new LinkedHashMap<>();
+        one.put("b", List.of(1L, Map.of("y", 0.05, "x", "text")));
+        one.put("a", null);
+        Map<String, Object> other = Utils.fromCompressedJsonConf(Utils.toCompressedJsonConf(one));
+        Map<String, Object> turned = new TreeMap<>(one);
+        assertEquals(ConfDigest.of(one), ConfDigest.of(other));
+        assertEquals(ConfDigest.of(one), ConfDigest.of(turned));
+        turned.put("a", 1L);
+        assertNotEquals(ConfDigest.of(one), ConfDigest.of(turned));
+    }
+
+    @Test
     void withoutThemNothingOfItIsSet() throws Exception {
         rebalance(Map.of("name", "words", "wait_s", 0));
+        assertFalse(told.is_set_topology_conf_overrides());
         assertFalse(told.is_set_num_executors());
         assertFalse(told.is_set_num_workers());
     }
