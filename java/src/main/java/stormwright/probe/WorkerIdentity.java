@@ -5,7 +5,6 @@ import java.lang.management.ManagementFactory;
 import java.net.UnknownHostException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.storm.task.TopologyContext;
@@ -27,7 +26,7 @@ record WorkerIdentity(
     /** Storm starts a worker with the arguments topology, supervisor, supervisor's port, worker's port, worker id. */
     private static final Pattern COMMAND = Pattern.compile(".* (\\S+) (\\S+) (\\d+) (\\d+) (\\S+)");
 
-    static WorkerIdentity of(Map<String, Object> conf, TopologyContext context) {
+    static WorkerIdentity of(TopologyContext context) {
         return new WorkerIdentity(
                 context.getStormId(),
                 supervisorOf(System.getProperty("sun.java.command", ""), context.getStormId()),
@@ -35,17 +34,21 @@ record WorkerIdentity(
                 context.getThisWorkerPort(),
                 ProcessHandle.current().pid(),
                 Long.getLong(Takeover.START_PROPERTY, ManagementFactory.getRuntimeMXBean().getStartTime()),
-                configuration(conf, context.getStormId()));
+                configuration(context));
     }
 
-    /** The file is never another one than the worker has read: a supervisor ends its workers before it exchanges it. */
-    private static String configuration(Map<String, Object> conf, String topologyId) {
+    /**
+     * What the supervisor has stored beside the topology's resources. It is never another one than the worker has read:
+     * a supervisor ends the workers of a topology before it exchanges the file.
+     */
+    private static String configuration(TopologyContext context) {
         try {
-            String root = ConfigUtils.supervisorStormDistRoot(conf, topologyId);
+            // Not below storm.local.dir: Nimbus stores its own with a topology's configuration.
+            String root = Path.of(context.getCodeDir()).toAbsolutePath().getParent().toString();
             Path file = Path.of(ConfigUtils.supervisorStormConfPath(root));
             return Files.exists(file) ? ConfDigest.of(Utils.fromCompressedJsonConf(Files.readAllBytes(file))) : null;
         } catch (IOException | RuntimeException e) {
-            LOG.warn("the configuration of {} cannot be read, so its changes cannot be followed", topologyId, e);
+            LOG.warn("the configuration of {} cannot be read, so its changes cannot be followed", context.getStormId(), e);
             return null;
         }
     }

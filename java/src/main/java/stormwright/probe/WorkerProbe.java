@@ -69,7 +69,7 @@ public final class WorkerProbe {
         this.conf = conf;
         this.edges = Edge.bySource(conf, context);
         ProbeSettings settings = ProbeSettings.of(conf);
-        WorkerIdentity identity = WorkerIdentity.of(conf, context);
+        WorkerIdentity identity = WorkerIdentity.of(context);
         intervalMs = settings.intervalMs();
         haltMs = 1_000 * ObjectReader.getInt(conf.get(Config.SUPERVISOR_WORKER_SHUTDOWN_SLEEP_SECS), DEFAULT_HALT_S);
         int executionsPerSample = ConfigUtils.samplingRate(conf);

@@ -35,7 +35,7 @@ class WorkerMeterTest {
     }
 
     private Map<?, ?> record(TaskCounts counts) {
-        WorkerMeter meter = new WorkerMeter(WorkerIdentity.of(topology.conf, context), Set.of("spout"), Set.of(), 20);
+        WorkerMeter meter = new WorkerMeter(WorkerIdentity.of(context), Set.of("spout"), Set.of(), 20);
         meter.add(new TaskMeter(counts, context.getTaskToComponent()));
         return (Map<?, ?>) JSONValue.parse(new String(meter.record(false), StandardCharsets.UTF_8));
     }
@@ -80,7 +80,7 @@ class WorkerMeterTest {
     /** A child that computes, of a bolt of another language. */
     @Test
     void theCpuOfAProcessOfAnotherLanguageIsThatOfItsExecutor() throws Exception {
-        WorkerMeter meter = new WorkerMeter(WorkerIdentity.of(topology.conf, context), Set.of(), Set.of("spout"), 20);
+        WorkerMeter meter = new WorkerMeter(WorkerIdentity.of(context), Set.of(), Set.of("spout"), 20);
         meter.add(new TaskMeter(counts(List.of()), context.getTaskToComponent()));
         meter.record(false);
         meter.commit();
