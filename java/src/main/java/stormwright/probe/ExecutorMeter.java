@@ -16,6 +16,7 @@ final class ExecutorMeter {
     private final List<TaskMeter> tasks;
     private final boolean spout;
     private final Gauge<?> queue;
+    private Double population;
     private final ExecutorThread thread;
     private long cpuBeforeNs;
     private long cpuNowNs;
@@ -40,6 +41,20 @@ final class ExecutorMeter {
             cpuBeforeNs = previous.cpuBeforeNs;
             cpuNowNs = previous.cpuNowNs;
         }
+    }
+
+    /** Reads the population of the queue. */
+    void readQueue() {
+        population = QueueGauges.read(queue);
+    }
+
+    /** Reads it again unless it was empty, keeps the lower one, and tells whether it is empty now or not known. */
+    boolean isQueueEmptyAgain() {
+        if (population != null && population > 0) {
+            Double again = QueueGauges.read(queue);
+            population = again == null ? population : Double.valueOf(Math.min(population, again));
+        }
+        return population == null || population == 0;
     }
 
     int firstTask() {
@@ -100,7 +115,7 @@ final class ExecutorMeter {
                 .name("acked").value(sum(TaskCounts.ACKED))
                 .name("failed").value(sum(TaskCounts.FAILED))
                 .name("execute_ns").value(sum(TaskCounts.EXECUTED_SAMPLED_MS) * 1_000_000L * executionsPerSample)
-                .name("queue").value(QueueGauges.read(queue))
+                .name("queue").value(population)
                 .name("pending").value(pending());
         if (scheduling != null) {
             json.name("waited_ns").value(scheduling.waitedNs()).name("runs").value(scheduling.runs());

@@ -13,6 +13,7 @@ import java.util.NavigableMap;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
 import stormwright.probe.system.ChildProcesses;
@@ -27,6 +28,10 @@ final class WorkerMeter {
 
     /** Age until which a worker reports the connections to it; the kernel lists those of all processes. */
     private static final long CONNECTING_MS = 60_000;
+
+    /** How often the queues of an idle worker are read for a record, and the time between, which no flush divides. */
+    private static final int QUEUE_READS = 20;
+    private static final long QUEUE_PAUSE_NS = 700_000;
 
     private final WorkerIdentity identity;
     private final Set<String> spouts;
@@ -89,7 +94,26 @@ final class WorkerMeter {
         executors.forEach(executor -> executor.read(threads));
         tasks.values().forEach(TaskMeter::read);
         readChildren();
+        readQueues();
         return write(last);
+    }
+
+    /**
+     * Where tuples are sent in batches, Storm puts a tuple into each queue every millisecond that flushes them
+     * ({@code topology.batch.flush.interval.millis}). So the queues of an idle topology are empty at different moments.
+     */
+    private void readQueues() {
+        executors.forEach(ExecutorMeter::readQueue);
+        for (int i = 0; i < QUEUE_READS && !isActive(); i++) {
+            int waiting = 0;
+            for (ExecutorMeter executor : executors) {
+                waiting += executor.isQueueEmptyAgain() ? 0 : 1;
+            }
+            if (waiting == 0) {
+                return;
+            }
+            LockSupport.parkNanos(QUEUE_PAUSE_NS);
+        }
     }
 
     /**

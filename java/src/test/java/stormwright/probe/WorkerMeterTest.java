@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.storm.Config;
 import org.apache.storm.Constants;
@@ -116,6 +117,18 @@ class WorkerMeterTest {
         assertEquals(Map.of(6, half), QueueGauges.byTask(TestTopology.ID));
         Map<?, ?> executor = (Map<?, ?>) ((List<?>) record(counts(List.of())).get("executors")).get(0);
         assertEquals(0.5, executor.get("queue"));
+    }
+
+    /** As the tuples are that flush batches; a backlog is there each time. */
+    @Test
+    void aQueueThatIsEmptyNowAndThenIsEmptyWhereNothingFlows() {
+        MetricRegistry registry = SharedMetricRegistries.getOrCreate(Constants.WORKER_METRICS_REGISTRY);
+        AtomicInteger reads = new AtomicInteger();
+        registry.register("storm.worker." + TestTopology.ID + ".host.spout.6.6700-receive-queue-pct_full",
+                (Gauge<Double>) () -> reads.incrementAndGet() % 5 == 0 ? 0.0 : 0.001);
+        Map<?, ?> executor = (Map<?, ?>) ((List<?>) record(counts(List.of())).get("executors")).get(0);
+        assertEquals(0.0, executor.get("queue"));
+        assertEquals(5, reads.get());
     }
 
     @Test
