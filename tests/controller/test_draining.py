@@ -214,7 +214,7 @@ def test_drain_fails_at_once_if_a_worker_is_replaced() -> None:
     numbers = itertools.count()
 
     def report() -> None:
-        made = record("t", "n0", next(numbers), queue=0.1, length_ms=1000 * TICK_S)
+        made = record("t", "n0", next(numbers), kind="bolt", queue=0.1, length_ms=1000 * TICK_S)
         worker.tally.add([made | {"worker": {**made["worker"], "pid": 2, "start_ms": 1}}])
 
     worker.clock.on_tick = report

@@ -68,6 +68,8 @@ def test_quiet_needs_every_live_worker_and_two_intervals(clock: Clock) -> None:
     tally.add([record("t", "n1", 3, length_ms=20)])
     assert tally.quiet("t", live, since)
     tally.add([record("t", "n1", 4, queue=0.1, length_ms=20)])
+    assert tally.quiet("t", live, since), "a paused spout looks at its queue twice a second"
+    tally.add([record("t", "n1", 5, kind="bolt", queue=0.1, length_ms=20)])
     assert not tally.quiet("t", live, since)
 
 
