@@ -96,6 +96,7 @@ PARSED_ONLY = {
     "chaos report": "needs results of a campaign",
     "cluster": "starts a real cluster",
     "drain": "needs a service",
+    "tune": "needs a service",
     "history": "needs a recorded history",
     "import nimbus": "needs Nimbus",
     "install": "needs a Storm installation",

@@ -12,7 +12,7 @@ from stormwright.controller.configuration import CHANGEABLE, require_sound_conf
 from stormwright.errors import InputError
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.load import assumed_load
-from tests.controller.builders import on, problem, topology
+from tests.controller.builders import on, place, problem, topology
 
 T = topology("t")
 
@@ -72,6 +72,13 @@ def test_batches_by_which_workers_end_or_stand_still_are_refused(values: dict[st
         require_sound_conf(running(), {T.id: values})
 
 
+def test_batches_of_several_workers_would_wait_for_ever() -> None:
+    change = {T.id: {"topology.producer.batch.size": 2}}
+    with pytest.raises(InputError, match="with several workers tuples from others would wait until a batch is full"):
+        require_sound_conf(running(), change)
+    require_sound_conf(replace(running(), current={T.id: place([("n0", 6700)], [0] * T.num_executors)}), change)
+
+
 def test_fault_of_before_is_the_owners_own() -> None:
     now = running(**{"topology.producer.batch.size": 500, "topology.max.spout.pending": 200})
     require_sound_conf(now, {T.id: {"topology.debug": True}})
@@ -79,7 +86,7 @@ def test_fault_of_before_is_the_owners_own() -> None:
 
 def test_pinned_key_stays() -> None:
     now = running(**{"stormwright.pinned.keys": ["topology.max.spout.pending"]})
-    require_sound_conf(now, {T.id: {"topology.producer.batch.size": 2}})
+    require_sound_conf(now, {T.id: {"topology.transfer.batch.size": 2}})
     with pytest.raises(InputError, match="its owner has pinned it"):
         require_sound_conf(now, {T.id: {"topology.max.spout.pending": 100}})
 

@@ -45,7 +45,7 @@ def command(
     """TOPOLOGY is a name or an id. The changes are a plan like any other: `stormwright apply` carries it out.
 
     Values with which workers would end, or the topology would stand still, are refused, as Nimbus validates none. All
-    workers start anew in one pause, each with the new configuration; `stormwright revert` brings the former one back.
+    workers restart in one pause, each with the new configuration; `stormwright revert` brings the former one back.
     """
     from stormwright.cli.plans import next_lines, print_plan
 

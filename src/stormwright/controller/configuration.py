@@ -208,6 +208,7 @@ def _faults(problem: Problem, index: int, values: Mapping[str, Any]) -> Iterator
     for each in batch_faults(then, problem.conf):
         if each.text not in before:
             yield PRODUCER_BATCH if PRODUCER_BATCH in each.text else "topology.transfer.batch.size", each.text
+    yield from _remote_faults(problem, index, values)
     yield from _flush_faults(then, values)
     yield from _heap_faults(problem, index, then)
     yield from _timeout_faults(problem, index, then, values)
@@ -265,6 +266,16 @@ def _sizes(words: list[str]) -> Iterator[tuple[str, str, str]]:
             yield kind, number, unit
 
 
+def _remote_faults(problem: Problem, index: int, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Tuples from another worker wait until a batch is full (`stormwright.controller.safety.move_kinds`)."""
+    slots = problem.current_slot[problem.executors_of(index)]
+    if values.get(PRODUCER_BATCH, 1) > 1 and len(np.unique(slots)) > 1:
+        yield (
+            PRODUCER_BATCH,
+            "with several workers tuples from others would wait until a batch is full, or for ever",
+        )
+
+
 def _flush_faults(topology: Topology, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Without flushes a batch that is not full never leaves (``Executor`` of Storm 2.8.3: 0 turns them off)."""
     batches = (PRODUCER_BATCH, "topology.transfer.batch.size")
@@ -275,7 +286,7 @@ def _flush_faults(topology: Topology, values: Mapping[str, Any]) -> Iterator[tup
 
 
 def _heap_faults(problem: Problem, index: int, then: Topology) -> Iterator[tuple[str, str]]:
-    """A heap below what workers have alive, as measured, ends them sooner or later."""
+    """A heap below the live heap of workers, as measured, ends them sooner or later."""
     load, now = problem.demand.measured[index], problem.topologies[index]
     sizes = [HeapSize.of(each, problem.conf).fixed_mb for each in (now, then)]
     if load is None or load.live_heap_mb is None or sizes[1] is None or sizes[0] == sizes[1]:

@@ -1,7 +1,7 @@
 """Other numbers of executors and another configuration: a topology gets them, and its workers their slots, in one move.
 
-How `stormwright.controller.move` makes such a move, and why a topology whose configuration changes has no worker for a
-moment, is said there.
+`stormwright.controller.move` makes it, and describes why a topology whose configuration changes has no worker for a
+moment.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def reconfigured(
     Parameters
     ----------
     problem
-        What runs.
+        Problem with the topologies that run.
     executors
         As `other_executors` returns them.
     conf

@@ -62,6 +62,17 @@ def test_acked_topology_is_drained() -> None:
     assert of("drain", topology(bolt(), conf={"topology.acker.executors": 0})).lost == 0
 
 
+def test_batches_of_several_workers_are_replayed() -> None:
+    """The receiving thread of a worker has batches of its own, which nothing flushes."""
+    batched = replace(topology(bolt(), conf={"topology.producer.batch.size": 4}), num_workers=2)
+    safety = move_safety(batched)
+    assert (safety.kind, safety.wait_s) == ("replay", 0.0)
+    assert "until a batch of 4 (topology.producer.batch.size) is full" in safety.reason
+    assert safety.replayed == 3 * sum(n for each, n in batched.executor_counts.items() if "spout" not in each)
+    assert move_safety(replace(batched, num_workers=1)).kind == "drain"
+    assert move_safety(replace(batched, conf={})).kind == "drain"
+
+
 def test_topology_excluded_by_its_configuration_is_never_moved() -> None:
     of("never", topology(bolt(), conf={"stormwright.move": False}))
 

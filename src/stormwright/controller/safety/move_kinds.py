@@ -32,7 +32,7 @@ import numpy as np
 
 from stormwright.controller.reports import MoveLimits
 from stormwright.model import Component, Topology
-from stormwright.model.batches import MAX_SPOUT_PENDING
+from stormwright.model.batches import MAX_SPOUT_PENDING, PRODUCER_BATCH
 from stormwright.model.humanize import counted
 from stormwright.model.requests import CHECKPOINT_SPOUT
 from stormwright.model.topology_config import MOVE
@@ -172,6 +172,8 @@ def move_safety(
         bolts = [each.id for each in topology.components if each.type == "bolt"]
         known = [each.id for each in topology.components if _is(each, _STATEFUL)]
         return _stateful(topology, rate_tps, most, _Restarted.of(topology, known or bolts, restarts), tracked=tracked)
+    if (batched := _batched(topology, most)) is not None:
+        return batched
     unknown = "" if any(each.code for each in topology.components) else "; the classes of its components are unknown"
     if not _is_acked(topology):
         return MoveSafety(DRAIN, f"nothing is acked, so its spouts are paused until no tuple is queued{unknown}")
@@ -193,6 +195,24 @@ def restarted_shares(topology: Topology, moves: Sequence[TopologyMove]) -> dict[
         component.id: float(some / number) if number else 0.0
         for component, some, number in zip(topology.components, restarted, every, strict=True)
     }
+
+
+def _batched(topology: Topology, most: int | None) -> MoveSafety | None:
+    """Return how a topology with batches and several workers can be moved; None for others.
+
+    Tuples from another worker wait in a batch of the receiving thread, which no flush reaches, until it is full
+    (``WorkerState.transferLocalBatch`` of Storm 2.6 to 3.0).
+    """
+    batch = _positive(topology.conf, PRODUCER_BATCH) or 1.0
+    if batch <= 1 or topology.num_workers < 2:
+        return None
+    receivers = np.array([each.type != "spout" for each in topology.components])[topology.executor_component]
+    waiting = ceil(batch - 1) * int(np.count_nonzero(receivers))
+    why = f"tuples from other workers wait until a batch of {batch:,.0f} ({PRODUCER_BATCH}) is full: of the last"
+    if not _is_acked(topology):
+        return MoveSafety(REPLAY, f"{why}, up to {waiting:,} are lost", lost=waiting)
+    trees = _least(waiting, most)
+    return MoveSafety(REPLAY, f"{why} tuple trees, up to {trees:,} are replayed", replayed=trees)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _PAUSES = 20
 
 @dataclass(frozen=True)
 class Before:
-    """Placements by topology id, and what was changed since: numbers of executors by component (id), values by key."""
+    """Placements by topology id, and of changes since: numbers of executors by component (id), values by key."""
 
     placements: dict[str, TopologyAssignment]
     executors: dict[str, dict[str, int]]
