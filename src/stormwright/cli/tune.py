@@ -80,7 +80,7 @@ def _pairs(texts: Sequence[str], option: str, wanted: str) -> dict[str, str]:
 
 
 def _conf(texts: Sequence[str]) -> dict[str, Any]:
-    """Return values by key; what is no JSON is a text."""
+    """Return values by key; other values than JSON are texts."""
     conf = dict[str, Any]()
     for key, value in _pairs(texts, "--set", "KEY=VALUE").items():
         try:

@@ -234,7 +234,7 @@ def _fault_of_value(key: str, value: object, topology: Topology) -> str:
 
 
 def _options_faults(problem: Problem, topology: Topology, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield faults of the options of JVMs: what a JVM does not know or cannot combine ends it at its start."""
+    """Yield faults of the options of JVMs: a JVM ends at its start by unknown ones, and by some together."""
     for key in (TOPOLOGY_OPTIONS, TOPOLOGY_GC_OPTIONS):
         if key not in values:
             continue
