@@ -38,3 +38,14 @@ def test_configuration_of_a_topology_comes_before_that_of_the_cluster():
     of_cluster = {"topology.max.spout.pending": 1000, "topology.producer.batch.size": 6}
     (fault,) = batch_faults(topology, of_cluster)
     assert fault.text.startswith("topology.producer.batch.size 6 is above topology.max.spout.pending 5: batches of s")
+
+
+def test_tuples_from_other_workers_wait_in_batches_that_nothing_flushes():
+    components = (Component("s", "spout", 1), Component("b", "bolt", 1))
+    conf = {"topology.producer.batch.size": 4}
+    one = Topology("t", "t", 1, components, default_executor_runs(components), conf=conf)
+    two = Topology("t", "t", 2, components, default_executor_runs(components), conf=conf)
+    assert list(batch_faults(one, {})) == []
+    (fault,) = batch_faults(two, {})
+    assert fault.text.startswith("topology.producer.batch.size is 4: with several workers, tuples from others wait")
+    assert not fault.ends_workers

@@ -208,7 +208,6 @@ def _faults(problem: Problem, index: int, values: Mapping[str, Any]) -> Iterator
     for each in batch_faults(then, problem.conf):
         if each.text not in before:
             yield PRODUCER_BATCH if PRODUCER_BATCH in each.text else "topology.transfer.batch.size", each.text
-    yield from _remote_faults(problem, index, values)
     yield from _flush_faults(then, values)
     yield from _heap_faults(problem, index, then)
     yield from _timeout_faults(problem, index, then, values)
@@ -264,16 +263,6 @@ def _sizes(words: list[str]) -> Iterator[tuple[str, str, str]]:
         if found := _SIZE.fullmatch(word):
             kind, number, unit = found.groups()
             yield kind, number, unit
-
-
-def _remote_faults(problem: Problem, index: int, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Tuples from another worker wait until a batch is full (`stormwright.controller.safety.move_kinds`)."""
-    slots = problem.current_slot[problem.executors_of(index)]
-    if values.get(PRODUCER_BATCH, 1) > 1 and len(np.unique(slots)) > 1:
-        yield (
-            PRODUCER_BATCH,
-            "with several workers tuples from others would wait until a batch is full, or for ever",
-        )
 
 
 def _flush_faults(topology: Topology, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,9 @@
 """Sizes of batches that end workers at their start, or that pending trees never fill.
 
 After ``WorkerTransfer``, ``JCQueue`` and ``Executor.mkExecutor`` of Storm 2.8.3: a worker whose batch is above half of
-the queue that it goes to throws, again and again; a batch that is not full leaves with the next flush tuple only.
+the queue that it goes to throws, again and again; a batch that is not full leaves with the next flush tuple only. In
+``WorkerState.transferLocalBatch`` the thread that receives from other workers has batches of its own, which nothing
+flushes.
 """
 
 from __future__ import annotations
@@ -62,6 +64,12 @@ def batch_faults(topology: Topology, conf: Mapping[str, Any]) -> Iterator[BatchF
             text = f"workers end at their start: {batch} {wanted:,.0f} is above half of {queue} {held:,.0f}"
             yield BatchFault(text, ends_workers=True)
     wanted = size(PRODUCER_BATCH, 1)
+    if wanted > 1 and topology.num_workers > 1:
+        text = (
+            f"{PRODUCER_BATCH} is {wanted:,.0f}: with several workers, tuples from others wait until a batch is full; "
+            "where few follow, trees time out"
+        )
+        yield BatchFault(text, ends_workers=False)
     tasks = {topology.components[run.component].id: run.tasks_per_executor for run in topology.executor_runs}
     for component in topology.components:
         pending = component.conf.get(MAX_SPOUT_PENDING)

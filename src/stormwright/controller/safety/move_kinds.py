@@ -198,11 +198,7 @@ def restarted_shares(topology: Topology, moves: Sequence[TopologyMove]) -> dict[
 
 
 def _batched(topology: Topology, most: int | None) -> MoveSafety | None:
-    """Return how a topology with batches and several workers can be moved; None for others.
-
-    Tuples from another worker wait in a batch of the receiving thread, which no flush reaches, until it is full
-    (``WorkerState.transferLocalBatch`` of Storm 2.6 to 3.0).
-    """
+    """Return how a topology with batches and several workers can be moved (`stormwright.model.batches`); else None."""
     batch = _positive(topology.conf, PRODUCER_BATCH) or 1.0
     if batch <= 1 or topology.num_workers < 2:
         return None
