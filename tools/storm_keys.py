@@ -91,6 +91,12 @@ OWN = (
         "Most executors of the topology in one worker, for every scheduler.",
     ),
     Key(
+        "stormwright.pinned.keys",
+        TOPOLOGY,
+        None,
+        "List of keys of its configuration that `tune` leaves as they are.",
+    ),
+    Key(
         "stormwright.weight",
         TOPOLOGY,
         1,
@@ -213,6 +219,26 @@ STORMS = (
         CLUSTER,
         None,
         "Storm 3: whether EvenScheduler moves running workers to idle nodes; the fallback disables it.",
+    ),
+    Key(
+        "supervisor.localizer.update.blob.interval.secs",
+        NODE,
+        30,
+        "Seconds between two looks of a supervisor for other configurations; a change by `tune` waits for one.",
+    ),
+    *(
+        Key(name, TOPOLOGY, default, "Read by workers at their start; `tune` changes it.")
+        for name, default in (
+            ("topology.acker.cpu.pcore.percent", None),
+            ("topology.acker.resources.onheap.memory.mb", None),
+            ("topology.backpressure.check.millis", 50),
+            ("topology.debug", False),
+            ("topology.executor.overflow.limit", 0),
+            ("topology.shellbolt.max.pending", 100),
+            ("topology.spout.recvq.skips", 3),
+            ("topology.stats.sample.rate", 0.05),
+            ("topology.trident.batch.emit.interval.millis", 500),
+        )
     ),
     Key("storm.zookeeper.servers", CLUSTER, ["localhost"], "ZooKeeper that elects the leader with `--pair storm`."),
     Key("storm.zookeeper.port", CLUSTER, 2181, "Its port."),

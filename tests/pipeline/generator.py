@@ -227,6 +227,7 @@ def _worker_records(
         "topology": topology.id, "supervisor": slot.supervisor, "host": f"host-of-{slot.supervisor}",
         "port": slot.port, "pid": rng.randrange(1000, 30000), "start_ms": start_ms - 60_000, "last": 0,
         "connections": dice(slot.port).randrange(10),
+        "configuration": f"{dice(slot.port).getrandbits(64):016x}",
     }  # fmt: skip
     while clock_ns < seconds * 1e9:
         # Whole milliseconds: the start of an interval is told no finer.
