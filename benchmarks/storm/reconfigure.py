@@ -50,7 +50,7 @@ TOPOLOGY = "word-count:name=tuned,workers=2"
 #: Values that differ from those that the topology is submitted with.
 CONF = {
     "topology.max.spout.pending": 150,
-    "topology.transfer.batch.size": 4,
+    "topology.executor.receive.buffer.size": 16_384,
     "topology.bolt.wait.progressive.level2.count": 0,
 }
 EXECUTORS = {"split": 3, "count": 3}

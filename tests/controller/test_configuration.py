@@ -31,6 +31,7 @@ def running(load: dict[str, Any] | None = None, cluster: dict[str, Any] | None =
         ("topology.eventlogger.executors", 1, "shift the ids of all tasks"),
         ("topology.workers", 4, "the number of workers is that of its placement"),
         ("topology.tasks", 4, "tasks are as submitted"),
+        ("topology.transfer.batch.size", 2, "keep a topology from being drained"),
         ("topology.name", "u", "is not changed while the topology runs"),
         ("topology.max.spout.pendign", 4, "did you mean topology.max.spout.pending"),
         ("topology.max.spout.pending", 0, "should be an integer of at least 1"),
@@ -60,7 +61,6 @@ def test_value_that_could_do_harm_is_refused_with_the_reason(key: str, value: ob
     [
         # Half of the queue that they go to: `JCQueue` and `WorkerTransfer` end the worker.
         {"topology.producer.batch.size": 20_000},
-        {"topology.transfer.batch.size": 600},
         {"topology.producer.batch.size": 100, "topology.executor.receive.buffer.size": 128},
         # Batches that pending trees cannot fill.
         {"topology.producer.batch.size": 500, "topology.max.spout.pending": 200},
@@ -87,7 +87,7 @@ def test_fault_of_before_is_the_owners_own() -> None:
 
 def test_pinned_key_stays() -> None:
     now = running(**{"stormwright.pinned.keys": ["topology.max.spout.pending"]})
-    require_sound_conf(now, {T.id: {"topology.transfer.batch.size": 2}})
+    require_sound_conf(now, {T.id: {"topology.debug": True}})
     with pytest.raises(InputError, match="its owner has pinned it"):
         require_sound_conf(now, {T.id: {"topology.max.spout.pending": 100}})
 

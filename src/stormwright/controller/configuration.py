@@ -19,7 +19,7 @@ from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats.storm.config_rules import refused_values
 from stormwright.model import Problem, Topology
 from stormwright.model.arrays import is_amount
-from stormwright.model.batches import MAX_SPOUT_PENDING, PRODUCER_BATCH, batch_faults
+from stormwright.model.batches import MAX_SPOUT_PENDING, PRODUCER_BATCH, TRANSFER_BATCH, batch_faults
 from stormwright.model.constraints.heaps import (
     TOPOLOGY_GC_OPTIONS,
     TOPOLOGY_OPTIONS,
@@ -75,7 +75,6 @@ _FLAG: Final = _OneOf(frozenset({True, False}))
 CHANGEABLE: Final[Mapping[str, _Between | _OneOf]] = {
     MAX_SPOUT_PENDING: _Between(1, 10**7),
     PRODUCER_BATCH: _Between(1, 10**6),
-    "topology.transfer.batch.size": _Between(1, 10**6),
     "topology.executor.receive.buffer.size": _Between(64, 2**20),
     "topology.transfer.buffer.size": _Between(64, 2**20),
     "topology.executor.overflow.limit": _Between(0, 10**7),
@@ -112,6 +111,7 @@ _OTHERWISE: Final = {
     "topology.ras.acker.executors.per.worker": "it would shift the ids of all tasks: change the executors of __acker",
     "topology.eventlogger.executors": "it would shift the ids of all tasks",
     "topology.metrics.consumer.register": "it would shift the ids of all tasks",
+    TRANSFER_BATCH: "tuples that wait in batches between workers keep a topology from being drained for its next move",
     "topology.tasks": "tasks are as submitted: change executors",
     "topology.max.task.parallelism": "tasks are as submitted: change executors",
 }
@@ -207,7 +207,7 @@ def _faults(problem: Problem, index: int, values: Mapping[str, Any]) -> Iterator
     before = {each.text for each in batch_faults(topology, problem.conf)}
     for each in batch_faults(then, problem.conf):
         if each.text not in before:
-            yield PRODUCER_BATCH if PRODUCER_BATCH in each.text else "topology.transfer.batch.size", each.text
+            yield PRODUCER_BATCH if PRODUCER_BATCH in each.text else TRANSFER_BATCH, each.text
     yield from _flush_faults(then, values)
     yield from _heap_faults(problem, index, then)
     yield from _timeout_faults(problem, index, then, values)
@@ -267,7 +267,7 @@ def _sizes(words: list[str]) -> Iterator[tuple[str, str, str]]:
 
 def _flush_faults(topology: Topology, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Without flushes a batch that is not full never leaves (``Executor`` of Storm 2.8.3: 0 turns them off)."""
-    batches = (PRODUCER_BATCH, "topology.transfer.batch.size")
+    batches = (PRODUCER_BATCH, TRANSFER_BATCH)
     if not values.keys() & {FLUSH_MS, *batches} or topology.conf.get(FLUSH_MS) != 0:
         return
     if any(is_amount(size := topology.conf.get(key)) and size > 1 for key in batches):
