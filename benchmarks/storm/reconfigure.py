@@ -79,10 +79,11 @@ def main() -> None:
             topology = submit(demo, cluster, service)["tuned"]
             time.sleep(WARM_S)
             for kind in options.kinds.split(","):
+                made: Made | None = None
                 for number in range(options.changes):
                     next_s = time.monotonic() + GAP_S
                     await_standbys(cluster, config.standbys)
-                    each = change(service, topology, kind, back=number % 2 == 1)
+                    each, made = change(service, topology, kind, made)
                     found.setdefault(kind, []).append(each)
                     log.info("%s %d: %s", kind, number + 1, each)
                     time.sleep(max(0.0, next_s - time.monotonic()))
@@ -95,15 +96,15 @@ def main() -> None:
     report(options, found, mixtures(records, topology), (totals.begun, totals.failed, lost))
 
 
-#: The move that was made last, which the next one undoes.
-_last: list[tuple[TopologyMove, dict[str, Any]]] = []
+#: A move, and the configuration before it.
+Made = tuple[TopologyMove, dict[str, Any]]
 
 
-def change(service: Service, topology: str, kind: str, *, back: bool) -> dict[str, Any]:
-    """Change the topology, or undo the last change; return the report."""
+def change(service: Service, topology: str, kind: str, made: Made | None) -> tuple[dict[str, Any], Made | None]:
+    """Change the topology, or undo the change that was made; return the report, and what is to be undone next."""
     problem = snapshot_of(service)
-    if back:
-        move, before = _last.pop()
+    if made:
+        move, before = made
         request = Place({topology: move.before}, {topology: move.executors_before}, {topology: move.conf_before})
     else:
         request = wanted(problem, topology, kind)
@@ -114,14 +115,10 @@ def change(service: Service, topology: str, kind: str, *, back: bool) -> dict[st
     (move,) = plan.moves
     (report,) = service.execute(plan.model_copy(update={"reason": "benchmark"}))
     now = dict(snapshot_of(service).topologies[0].conf)
-    if not back:
-        _last.append((move, before))
     keys = ("pause_s", "drain_s", "swap_s", "resume_s", "started_ms", "complete")
-    return {
-        **{key: getattr(report, key) for key in keys},
-        "back": back,
-        "as_wanted": same(now, before) if back else all(now.get(key) == value for key, value in move.conf.items()),
-    }
+    as_wanted = same(now, before) if made else all(now.get(key) == value for key, value in move.conf.items())
+    found = {**{key: getattr(report, key) for key in keys}, "back": made is not None, "as_wanted": as_wanted}
+    return found, None if made else (move, before)
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:

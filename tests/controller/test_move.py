@@ -18,13 +18,13 @@ from stormwright.controller.move import REFRESH_POLL, Mover
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.propose import propose
-from stormwright.controller.reconfigure import BLOB_POLL
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.requests import Place, PlanInputs
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Assignment, Supervisor, TopologyAssignment, WorkerSlot
+from stormwright.model.topology_config import BLOB_POLL
 from stormwright.plans.plan import Move, Plan
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, record, topology

@@ -11,11 +11,11 @@ import pytest
 from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose
-from stormwright.controller.reconfigure import BLOB_POLL
 from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.errors import InputError
 from stormwright.model import ExecutorRun, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
+from stormwright.model.topology_config import BLOB_POLL
 from stormwright.plans.json import step_of_json, step_to_json
 from stormwright.plans.plan import Plan
 from stormwright.predict.changes import with_executors

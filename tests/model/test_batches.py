@@ -17,6 +17,7 @@ from stormwright.model.batches import batch_faults
         ({"topology.producer.batch.size": 600, "topology.executor.receive.buffer.size": 1024}, {}, [True]),
         ({"topology.transfer.batch.size": 500}, {}, []),
         ({"topology.transfer.batch.size": 501}, {}, [True]),
+        ({"topology.transfer.batch.size": 2, "topology.batch.flush.interval.millis": 0}, {}, [False]),
         ({"topology.producer.batch.size": 500, "topology.max.spout.pending": 200}, {}, [False]),
         ({"topology.producer.batch.size": 500, "topology.max.spout.pending": 500}, {}, []),
         ({"topology.producer.batch.size": 500}, {"topology.max.spout.pending": 499}, [False]),

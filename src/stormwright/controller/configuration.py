@@ -19,21 +19,20 @@ from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats.storm.config_rules import refused_values
 from stormwright.model import Problem, Topology
 from stormwright.model.arrays import is_amount
-from stormwright.model.batches import MAX_SPOUT_PENDING, PRODUCER_BATCH, TRANSFER_BATCH, batch_faults
+from stormwright.model.batches import FLUSH_MS, MAX_SPOUT_PENDING, PRODUCER_BATCH, TRANSFER_BATCH, batch_faults
+from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.heaps import (
     TOPOLOGY_GC_OPTIONS,
     TOPOLOGY_OPTIONS,
-    WORKER_BASE_MB,
     WORKER_GC_OPTIONS,
     WORKER_OPTIONS,
-    HeapSize,
+    WorkerHeaps,
 )
 from stormwright.model.topology_config import PINNED_KEYS, conf_misfits
 
 #: Origin of faults in messages.
 SOURCE: Final = "configuration"
 
-FLUSH_MS: Final = "topology.batch.flush.interval.millis"
 MESSAGE_TIMEOUT_S: Final = "topology.message.timeout.secs"
 
 #: Prefix of keys that only schedulers of stormwright read.
@@ -117,14 +116,16 @@ _OTHERWISE: Final = {
 }
 
 #: Options of a JVM that are changed: its heap, its collector and its compiler.
-_SIZE = re.compile(r"-Xm([xs])(\d+)([kKmMgG])")
+_SIZE, _BYTES = re.compile(r"-Xm([xs])(\d+)([kKmMgG])"), {"k": 2**10, "m": 2**20, "g": 2**30}
 _COLLECTOR = re.compile(r"-XX:\+Use(Serial|Parallel|G1)GC")
 _COMPILER = re.compile(r"-XX:TieredStopAtLevel=1")
 _ANY_COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
-_BYTES: Final = {"k": 2**10, "m": 2**20, "g": 2**30}
 
-#: How many times the live heap, as measured, a heap has to be, and how many times the time that trees need a timeout.
-MIN_HEADROOM, MIN_TIMEOUT = 1.3, 3.0
+#: Keys that determine the heaps of workers.
+_HEAP_KEYS: Final = (TOPOLOGY_OPTIONS, TOPOLOGY_GC_OPTIONS, "topology.component.resources.onheap.memory.mb")
+
+#: How many times the time that trees need, as measured, a timeout has to be.
+MIN_TIMEOUT = 3.0
 
 
 def other_conf(problem: Problem, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -203,13 +204,12 @@ def _faults(problem: Problem, index: int, values: Mapping[str, Any]) -> Iterator
         return
     then = replace(topology, conf={**topology.conf, **values})
     yield from _options_faults(problem, topology, values)
-    # Only what the change brings about: the owner may have had his reasons.
+    # Only what the change brings about: the owner may have had reasons for the rest.
     before = {each.text for each in batch_faults(topology, problem.conf)}
     for each in batch_faults(then, problem.conf):
         if each.text not in before:
-            yield PRODUCER_BATCH if PRODUCER_BATCH in each.text else TRANSFER_BATCH, each.text
-    yield from _flush_faults(then, values)
-    yield from _heap_faults(problem, index, then)
+            yield next(iter(values)), each.text
+    yield from _heap_faults(problem, index, values)
     yield from _timeout_faults(problem, index, then, values)
 
 
@@ -234,23 +234,24 @@ def _fault_of_value(key: str, value: object, topology: Topology) -> str:
 
 def _options_faults(problem: Problem, topology: Topology, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield faults of the options of JVMs: a JVM ends at its start by unknown ones, and by some together."""
-    for key in (TOPOLOGY_OPTIONS, TOPOLOGY_GC_OPTIONS):
-        if key not in values:
-            continue
-        known = set(_words(topology.conf.get(key))) | set(_words(problem.conf.get(key)))
+    changed = [key for key in (TOPOLOGY_OPTIONS, TOPOLOGY_GC_OPTIONS) if key in values]
+    for key in changed:
+        known = {*_words(topology.conf.get(key)), *_words(problem.conf.get(key))}
         for word in _words(values[key]):
             if word not in known and not any(each.fullmatch(word) for each in (_SIZE, _COLLECTOR, _COMPILER)):
                 yield key, f"{word} is not changed while the topology runs: heap, collector and compiler are"
-        then = {**topology.conf, **values}
-        gc_options = then.get(TOPOLOGY_GC_OPTIONS)
-        gc_options = problem.conf.get(WORKER_GC_OPTIONS) if gc_options is None else gc_options
-        every = [*_words(problem.conf.get(WORKER_OPTIONS)), *_words(then.get(TOPOLOGY_OPTIONS)), *_words(gc_options)]
-        collectors = {word for word in every if _ANY_COLLECTOR.fullmatch(word)}
-        if len(collectors) > 1:
-            yield key, f"a JVM has one collector, not {' and '.join(sorted(collectors))}"
-        sizes = {kind: int(number) * _BYTES[unit.lower()] for kind, number, unit in _sizes(every)}
-        if sizes.get("s", 0) > sizes.get("x", 2**62):
-            yield key, "-Xms is above -Xmx"
+    if not changed:
+        return
+    then = {**topology.conf, **values}
+    gc_options = then.get(TOPOLOGY_GC_OPTIONS)
+    gc_options = problem.conf.get(WORKER_GC_OPTIONS) if gc_options is None else gc_options
+    every = [*_words(problem.conf.get(WORKER_OPTIONS)), *_words(then.get(TOPOLOGY_OPTIONS)), *_words(gc_options)]
+    collectors = {word for word in every if _ANY_COLLECTOR.fullmatch(word)}
+    if len(collectors) > 1:
+        yield changed[0], f"a JVM has one collector, not {' and '.join(sorted(collectors))}"
+    sizes = {kind: int(number) * _BYTES[unit.lower()] for kind, number, unit in _sizes(every)}
+    if sizes.get("s", 0) > sizes.get("x", 2**62):
+        yield changed[0], "-Xms is above -Xmx"
 
 
 def _words(options: object) -> list[str]:
@@ -265,30 +266,18 @@ def _sizes(words: list[str]) -> Iterator[tuple[str, str, str]]:
             yield kind, number, unit
 
 
-def _flush_faults(topology: Topology, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Without flushes a batch that is not full never leaves (``Executor`` of Storm 2.8.3: 0 turns them off)."""
-    batches = (PRODUCER_BATCH, TRANSFER_BATCH)
-    if not values.keys() & {FLUSH_MS, *batches} or topology.conf.get(FLUSH_MS) != 0:
+def _heap_faults(problem: Problem, index: int, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield a fault if a changed heap is too small for its live objects, as measured (`WorkerHeaps`)."""
+    keys = [key for key in _HEAP_KEYS if key in values]
+    if not keys:
         return
-    if any(is_amount(size := topology.conf.get(key)) and size > 1 for key in batches):
-        yield FLUSH_MS, "batches that are not full would never be flushed"
-
-
-def _heap_faults(problem: Problem, index: int, then: Topology) -> Iterator[tuple[str, str]]:
-    """A heap below the live heap of workers, as measured, ends them sooner or later."""
-    load, now = problem.demand.measured[index], problem.topologies[index]
-    sizes = [HeapSize.of(each, problem.conf).fixed_mb for each in (now, then)]
-    if load is None or load.live_heap_mb is None or sizes[1] is None or sizes[0] == sizes[1]:
-        return
-    slots = problem.current_slot[problem.executors_of(index)]
-    _, worker = np.unique(slots, return_inverse=True)
-    live_mb = WORKER_BASE_MB + float(np.bincount(worker, load.live_heap_mb).max(initial=0.0))
-    if sizes[1] < MIN_HEADROOM * live_mb:
-        keys = (each for each in (TOPOLOGY_OPTIONS, TOPOLOGY_GC_OPTIONS) if now.conf.get(each) != then.conf.get(each))
-        yield (
-            next(keys),
-            f"{live_mb:,.0f} MB are alive: a heap needs {MIN_HEADROOM:g} times that, not {sizes[1]:,.0f} MB",
-        )
+    then = with_conf(problem, {problem.topologies[index].id: values})
+    heaps = WorkerHeaps.of(PlacedExecutors(then, then.current_slot))
+    small = np.flatnonzero((heaps.workers.topology == index) & heaps.is_too_small)
+    if len(small):
+        worker = small[np.argmax(heaps.fill[small])]
+        live, needed, size = (float(each[worker]) for each in (heaps.live_mb, heaps.needed_mb, heaps.size_mb))
+        yield keys[0], f"{live:,.0f} MB are alive: a heap needs {needed:,.0f} MB for that, and has {size:,.0f} MB"
 
 
 def _timeout_faults(

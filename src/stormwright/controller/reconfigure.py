@@ -19,16 +19,14 @@ from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import UNPLACED, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.answer import name_slots
 from stormwright.model.arrays import IntArray
-from stormwright.model.topology_config import number_of
+from stormwright.model.topology_config import BLOB_POLL, BLOB_POLL_S, number_of
 from stormwright.plans.plan import Leg, Move, TopologyMove
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import rebalanced
 from stormwright.predict.flow.profile import Profile
 
-#: Key of the period in which supervisors look for other configurations, Storm's default in seconds, and seconds until
-#: they have one.
-BLOB_POLL = "supervisor.localizer.update.blob.interval.secs"
-_BLOB_POLL_S, _FETCH_S = 30.0, 1.0
+#: Seconds that a supervisor takes to fetch a configuration.
+_FETCH_S = 1.0
 
 #: First and last task of each executor of a worker.
 _Tasks = frozenset[tuple[int, int]]
@@ -36,7 +34,7 @@ _Tasks = frozenset[tuple[int, int]]
 
 def fetch_s(conf: Mapping[str, Any]) -> float:
     """Return the seconds within which every supervisor of a cluster with the configuration `conf` has a new one."""
-    return number_of(conf, BLOB_POLL, _BLOB_POLL_S) + _FETCH_S
+    return number_of(conf, BLOB_POLL, BLOB_POLL_S) + _FETCH_S
 
 
 def other_executors(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

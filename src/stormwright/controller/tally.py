@@ -396,8 +396,8 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
     reported = [spout["pending"] for spout in spouts if spout.get("pending") is not None]
     # A probe of before this field was there leaves it to the counts, which miss what began before they did.
     worker.pending = (sum(reported) if tracked else 0) if reported else worker.begun - worker.acked - worker.failed
-    # A spout gets acks, which pending trees tell of, and looks for them twice a second while it is paused: until then
-    # tuples wait in its queue that flush batches each millisecond (`SpoutExecutor.call` of Storm 2.8.3).
+    # A spout receives acks, which pending trees count, and only each 400 ms while it is paused; flush tuples of batches
+    # pile up in its queue until then (`SpoutExecutor.call` of Storm 2.8.3).
     idle = begun == 0 and all((each["queue"] or 0.0) == 0.0 for each in record["executors"] if each["type"] != "spout")
     worker.heard = now_s
     if idle:

@@ -24,7 +24,7 @@ _QUEUES: Final = {
     TRANSFER_BATCH: ("topology.transfer.buffer.size", 1, 1000),
 }
 
-_FLUSH: Final = "topology.batch.flush.interval.millis"
+FLUSH_MS: Final = "topology.batch.flush.interval.millis"
 
 
 class BatchFault(NamedTuple):
@@ -63,6 +63,9 @@ def batch_faults(topology: Topology, conf: Mapping[str, Any]) -> Iterator[BatchF
         if wanted > held / 2:
             text = f"workers end at their start: {batch} {wanted:,.0f} is above half of {queue} {held:,.0f}"
             yield BatchFault(text, ends_workers=True)
+        if wanted > 1 and size(FLUSH_MS, 1) == 0:
+            text = f"{batch} is {wanted:,.0f} and {FLUSH_MS} 0: batches that are not full are never flushed"
+            yield BatchFault(text, ends_workers=False)
     wanted = size(PRODUCER_BATCH, 1)
     if wanted > 1 and topology.num_workers > 1:
         text = (
@@ -78,6 +81,6 @@ def batch_faults(topology: Topology, conf: Mapping[str, Any]) -> Iterator[BatchF
         if component.type == "spout" and 0 < most < wanted:
             text = (
                 f"{PRODUCER_BATCH} {wanted:,.0f} is above {MAX_SPOUT_PENDING} {most:,.0f}: batches of {component.id} "
-                f"never fill, and wait for each {_FLUSH}, or for ever"
+                f"never fill, and wait for each {FLUSH_MS}, or for ever"
             )
             yield BatchFault(text, ends_workers=False)

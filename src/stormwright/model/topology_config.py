@@ -34,7 +34,7 @@ HEAP_HEADROOM = "stormwright.heap.headroom"
 #: Tag (or tags joined by commas, in order of their names) → number of workers.
 WORKERS_OF_TAG = "stormwright.tag.workers"
 
-#: Keys of a topology's configuration that nobody but its owner changes: a list.
+#: List of keys of a topology's configuration that only its owner changes.
 PINNED_KEYS = "stormwright.pinned.keys"
 
 #: How many times as much as others' a topology's rate is to grow.
@@ -62,6 +62,10 @@ TOO_DEEP = f"is nested more than {MAX_NESTED} levels deep"
 
 #: Storm's own: the lower, the more urgent.
 PRIORITY = "topology.priority"
+
+#: Key of the cluster's configuration: seconds between two looks of supervisors for other configurations; and Storm's
+#: default.
+BLOB_POLL, BLOB_POLL_S = "supervisor.localizer.update.blob.interval.secs", 30.0
 
 #: Key of the cluster's configuration: topology name → hosts that it has for itself.
 MACHINES = "isolation.scheduler.machines"

@@ -15,7 +15,6 @@ from stormwright.controller.move import Mover
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.propose import propose
-from stormwright.controller.reconfigure import BLOB_POLL
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.requests import Place, PlanInputs
 from stormwright.controller.safety.pauses import Pauses
@@ -23,6 +22,7 @@ from stormwright.controller.tally import Tally
 from stormwright.errors import NimbusError
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Supervisor
+from stormwright.model.topology_config import BLOB_POLL
 from stormwright.perflog.records import parse_lines
 from stormwright.plans.plan import Move
 from stormwright.simulator.cluster.clock import VirtualClock

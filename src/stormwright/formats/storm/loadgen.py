@@ -289,8 +289,8 @@ def _component(
     for stream, (grouping, bolt) in sorted(subscribed.items()):
         emitted = rates.emitted(name, bolt, grouping)
         if component.type == "bolt" and emitted.any():
-            # `LoadBolt` emits at its rate as long as it receives anything, so that executors to which a local shuffle
-            # sends nothing emit nothing: the rate is that of the executor which has emitted a tuple, in the mean.
+            # `LoadBolt` emits at its own rate if it receives anything, and nothing where a local shuffle sends nothing:
+            # so each executor gets the rate of the executors that emit, weighted by their tuples.
             emitted = np.array([np.average(emitted, weights=emitted)])
         streams.append({"streamId": stream, "rate": _stats(emitted), "areKeysSkewed": False})
     return {

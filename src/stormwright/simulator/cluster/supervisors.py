@@ -11,10 +11,10 @@ import numpy as np
 
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
-from stormwright.model.topology_config import number_of
+from stormwright.model.topology_config import BLOB_POLL, BLOB_POLL_S, number_of
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import ACTIVE, VirtualNimbus
-from stormwright.simulator.cluster.timings import BLOB_POLL, BLOB_POLL_S, REFRESH_POLL, REFRESH_POLL_S, Timings
+from stormwright.simulator.cluster.timings import REFRESH_POLL, REFRESH_POLL_S, Timings
 from stormwright.simulator.engine import NOWHERE, Engine
 
 #: Port → topology and executors.

@@ -16,9 +16,6 @@ PUSH, STATUS, RECORD, REBALANCE = "push", "status", "record", "rebalance"
 #: Key of the period in which workers poll the assignments of others, and Storm's default in seconds.
 REFRESH_POLL, REFRESH_POLL_S = "task.refresh.poll.secs", 10.0
 
-#: The same of that in which supervisors look for other configurations.
-BLOB_POLL, BLOB_POLL_S = "supervisor.localizer.update.blob.interval.secs", 30.0
-
 
 @dataclass(frozen=True)
 class Timings:
