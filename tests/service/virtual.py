@@ -29,6 +29,7 @@ from stormwright.service.plans.move_runner import MoveRunner
 from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore
+from stormwright.service.plans.tunings import TuningStorage
 from stormwright.service.safety.trial_budget import TrialBudget
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.database import FILE, State
@@ -213,11 +214,13 @@ class Deciding:
             None,
             trials,
             trial_scheduler,
+            lambda: self.plan_service.tunings.running(),
         )
         outcomes = MoveOutcomes(self.decider, view, self.history, self.memory, self.refused, guard)
         self.runner = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)
         makers = PlanMakers(TRAFFIC, lambda _: scheduler, scheduler)
-        self.plan_service = PlanService(plans, journal, guard, view.problem, makers, "forced")
+        tuning = TuningStorage.of(self.state, self.history.recent)
+        self.plan_service = PlanService(plans, journal, guard, view.problem, makers, "forced", tuning)
         self.executor = PlanExecutor(plans, journal, outcomes, self.runner, self.plan_service.approve)
         self.history.start(lambda: None)
         storm.count = self.history.count
@@ -232,6 +235,15 @@ class Deciding:
                 if until(decision):
                     return decision
         return None
+
+    def second(self) -> None:
+        """A second of the loop, with plans of people and tunings; plans are made at once."""
+        self.history.count(self.storm.second())
+        self.plan_service.tunings.advance()
+        while self.plan_service.plans(("planning",)).plans:
+            threading.Event().wait(0.001)
+        if not self.executor.advance():
+            self.decider.decide()
 
     def moved(self, seconds: int) -> Plan:
         """The next decision that moves something within that many seconds."""

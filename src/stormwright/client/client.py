@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -19,6 +20,7 @@ from stormwright.plans.json import placement_to_dict
 from stormwright.plans.modes import Modes, MoveKind
 from stormwright.plans.plan import Goal, Plan
 from stormwright.plans.states import PlanState
+from stormwright.plans.tuning import FASTER, Aim, Tuning
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -164,6 +166,42 @@ class Client:
     def revert(self, n: int, reason: str) -> Plan:
         """Start to restore the placement before an entry of the history."""
         return self._ask("POST", f"/v1/history/{n}/revert", Plan, {"reason": reason})
+
+    def tune(
+        self,
+        topology: str,
+        reason: str,
+        aim: Aim = FASTER,
+        *,
+        any_latency: bool = False,
+        trials: int = 6,
+        pauses_s: float = 600.0,
+        dry_run: bool = False,
+    ) -> Tuning:
+        """Begin to tune a topology; `tuning` shows how far it has come.
+
+        Parameters
+        ----------
+        topology, reason, aim, any_latency, trials, pauses_s, dry_run
+            As `shapes.TuningRequest` has them.
+        """
+        limits = {name: value for name, value in asdict(aim).items() if value is not None}
+        request = {"any_latency": any_latency, "trials": trials, "pauses_s": float(pauses_s), "dry_run": dry_run}
+        return self._ask(
+            "POST", "/v1/tunings", Tuning, {"topology": topology, "reason": reason, "aim": limits, **request}
+        )
+
+    def tuning(self, tuning: str) -> Tuning:
+        """Return a tuning by its id, or the newest one of a topology by its name or id."""
+        return self._ask("GET", f"/v1/tunings/{_id(tuning)}", Tuning)
+
+    def tunings(self) -> shapes.Tunings:
+        """Return all tunings, newest first."""
+        return self._ask("GET", "/v1/tunings", shapes.Tunings)
+
+    def stop_tuning(self, tuning: str, reason: str) -> Tuning:
+        """Stop a tuning; a trial under way is still evaluated."""
+        return self._ask("POST", f"/v1/tunings/{_id(tuning)}/stop", Tuning, {"reason": reason})
 
     def overview(self) -> Overview:
         """Return the health of the service, its next and last changes, and pending approvals."""

@@ -10,6 +10,7 @@ from stormwright.model.assignment import TopologyAssignment
 from stormwright.plans.figures import MoveKindReport, Shape, StageEvaluation
 from stormwright.plans.modes import AnomalyKind, Mode, Modes, MoveKind, RequestShape, Response
 from stormwright.plans.plan import Goal, Plan, PlanSummary
+from stormwright.plans.tuning import FASTER, Aim, Tuning
 
 #: Reason and author of a change; both stay in the history.
 Reason = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -96,6 +97,41 @@ class PlanRequest(RequestShape):
     placements: dict[str, TopologyAssignment] = Field(default_factory=dict, max_length=10_000)
     executors: dict[str, dict[str, Annotated[int, Field(ge=1)]]] = Field(default_factory=dict, max_length=10_000)
     conf: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=10_000)
+
+
+class TuningRequest(RequestShape):
+    """Request to tune a topology.
+
+    Parameters
+    ----------
+    reason, by
+        Reason and author.
+    topology
+        Its name or id.
+    aim
+        Aim of its configuration.
+    any_latency
+        Whether, for throughput without a limit of latency, latency may rise; else it stays at most as it is.
+    trials, pauses_s
+        Budget: number of trials, and seconds of all their pauses together.
+    dry_run
+        Whether only the first trial is planned, and nothing is applied.
+    """
+
+    reason: Reason
+    by: Who
+    topology: Annotated[str, Field(min_length=1, max_length=500)]
+    aim: Aim = FASTER
+    any_latency: bool = False
+    trials: Annotated[int, Field(ge=1, le=100)] = 6
+    pauses_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    dry_run: bool = False
+
+
+class Tunings(Shape):
+    """Tunings, newest first."""
+
+    tunings: tuple[Tuning, ...]
 
 
 class ChangeRequest(RequestShape):

@@ -18,6 +18,7 @@ from stormwright.model.cluster import WorkerSlot
 from stormwright.model.cost import Cost
 from stormwright.plans.figures import PlannedTopology, Shape, Side, StageEvaluation
 from stormwright.plans.states import PlanState, StepState
+from stormwright.plans.tuning import FASTER, Aim
 
 #: Origin of a plan: the service decided it, a person asked for it, a node is drained, or moves are rolled back.
 Origin = Literal["service", "person", "drain", "rollback"]
@@ -155,6 +156,8 @@ class Promise:
         What the new place is worth to it by what is wanted, the more the better; None where that is not predicted.
     rate_tps
         Trees/s as measured when it was predicted.
+    cpu
+        CPU of a tree, as a multiple of that before; None if unpredicted.
     """
 
     inter_node: float | None = None
@@ -166,6 +169,7 @@ class Promise:
     wanted_tps: float | None = None
     worth: float | None = None
     rate_tps: float = 0.0
+    cpu: float | None = None
 
 
 @dataclass(frozen=True)
@@ -302,6 +306,8 @@ class Plan(PlanSummary):
         Anomaly without which it would not have been proposed.
     trial
         Whether the prediction is too uncertain for a promise: the topology goes back unless it is measurably better.
+    aim
+        By which it is better, for a trial.
     moving, moving_s
         Topologies (names) that are paused to be moved now, and for how many seconds; None if unknown.
     left_s
@@ -337,6 +343,7 @@ class Plan(PlanSummary):
     promises: dict[str, Promise] = Field(default_factory=dict)
     because: Because = ""
     trial: bool = False
+    aim: Aim = FASTER
     moving: tuple[str, ...] = ()
     moving_s: float | None = None
     left_s: float | None = None

@@ -69,6 +69,7 @@ from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.scheduler_wrappers import with_memory
 from stormwright.service.plans.store import PlanExpiry, PlanStore
+from stormwright.service.plans.tunings import TuningStorage
 from stormwright.service.safety.anomalies import AnomalyMonitor, EventNotifier, SlowNodeMonitor
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.safety.trial_budget import TrialBudget
@@ -271,10 +272,21 @@ def build_control(
         Resumes topologies that a former process left paused.
     """
     plans, journal, history, budget = storage.plans, storage.journal, storage.history, storage.budget
-    plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name)
+    tuning = TuningStorage.of(storage.state, history.recent)
+    plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name, tuning)
     trials = TrialBudget(storage.state, settings.trials_per_day)
     decider = Decider(
-        settings, scheduler, view, memory, history, storage.refused, guard, budget, trials, trial_scheduler
+        settings,
+        scheduler,
+        view,
+        memory,
+        history,
+        storage.refused,
+        guard,
+        budget,
+        trials,
+        trial_scheduler,
+        plan_service.tunings.running,
     )
     cool_down_s = settings.triggers.cool_down_s
     runner = MoveRunner(move, memory, history, scheduler_name, cool_down_s, journal, notify, budget)
@@ -283,7 +295,7 @@ def build_control(
     anomalies = AnomalyMonitor(guard, plan_service.nodes, view.problem, measurement.slow_nodes, notify, storage.state)
     events = EventNotifier(plans, lambda: guard.holds.last or memory.hold, notify)
     expiry = PlanExpiry(plans, journal, settings.history.keep_days)
-    before_each = (resume, expiry.expire, anomalies.look, events.look)
+    before_each = (resume, expiry.expire, anomalies.look, events.look, plan_service.tunings.advance)
     loop = Loop(decider, guard, plan_service.suggest, executor, before_each, settings.clock)
     return Control(decider, runner, executor, plan_service, anomalies, loop)
 

@@ -362,4 +362,5 @@ def _promise(now: TopologyPrediction, new: TopologyPrediction, pending_limit: fl
         sustained_tps=reach if isfinite(reach) else None,
         wanted_tps=wanted if isfinite(wanted) else None,
         rate_tps=now.measured_tps,
+        cpu=ratio(now.cpu_us, new.cpu_us),
     )

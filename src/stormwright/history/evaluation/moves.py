@@ -16,25 +16,28 @@ from stormwright.base.documents import Document
 from stormwright.history.evaluation.observed_traffic import ObservedTraffic
 from stormwright.history.evaluation.regressions import worse
 from stormwright.history.evaluation.verdict import (
+    CONFIDENCE,
     MIN_WINDOWS,
     MORE_PROBABLY,
     Evaluation,
     calibration,
     judge,
     promised_for,
+    ratio_interval,
 )
 from stormwright.history.evaluation.window import SHORTEST_MS, EvaluationWindow, Sample, warm
 from stormwright.model import LoadProfile, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic_matrix import traffic_under
 from stormwright.plans.plan import Promise
+from stormwright.plans.tuning import FASTER, Aim
 from stormwright.predict.fixed_point import waiting
 
 #: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
 #: tree is tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per
 #: second, the third is how long a tree takes. The fourth is relative to its prediction, not to what was before: the
 #: rate while spouts wait for pending trees, as while a topology works off what waited during its pause.
-INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
+INTER_NODE, THROUGHPUT, LATENCY, CORES = "inter-node tuples per tree", "throughput", "complete latency", "CPU"
 HIGHEST_RATE = "highest rate, of the predicted one"
 
 #: Seconds looked at on either side, at most.
@@ -42,6 +45,12 @@ BEFORE_S, AFTER_S = 240.0, 120.0
 
 #: Seconds after a move that are left out: caches and compilers warm up.
 SETTLE_S = 20.0
+
+#: Windows after which a trial may be evaluated early, the confidence of that, and the gain that is too little for one.
+EARLY_WINDOWS, EARLY_CONFIDENCE, TOO_LITTLE = 5, 0.99, 0.02
+
+#: Part of a rate that is wanted at which it counts as held.
+HELD = 0.98
 
 #: Seconds after which a move is evaluated with the data available.
 PATIENCE_S = 3600.0
@@ -79,6 +88,8 @@ class MovedTopology:
         Values of the configuration before it by key, where it changed them.
     trial
         Whether it is to be undone unless the topology is measurably better.
+    aim
+        By which it is better, for a trial.
     """
 
     decision_ms: int
@@ -92,6 +103,7 @@ class MovedTopology:
     executors: Mapping[str, int] = field(default_factory=dict)
     conf: Mapping[str, Any] = field(default_factory=dict)
     trial: bool = False
+    aim: Aim = FASTER
 
 
 @dataclass(frozen=True)
@@ -138,6 +150,7 @@ class Pending:
         """
         moved = dict(raw["moved"])
         moved["promise"] = Promise(**moved["promise"])
+        moved["aim"] = Aim(**moved.get("aim", {}))
         for name in ("before", "after"):
             moved[name] = _placement(moved[name])
         before, young = (tuple(Sample(**sample) for sample in raw[name]) for name in ("before", "young"))
@@ -221,7 +234,10 @@ class MoveEvaluator:
         for topology, pending in list(self._pending.items()):
             waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
             # A move to be rolled back is evaluated at the rollback.
-            if pending.worse is None and (len(self._counting(pending)) >= self._after or waited_s > PATIENCE_S):
+            if pending.worse is not None:
+                continue
+            complete = len(self._counting(pending)) >= self._after or waited_s > PATIENCE_S
+            if complete or self._is_clear(pending):
                 if why := self._why_no_better(pending):
                     self._pending[topology] = replace(pending, worse=why)
                     self._save()
@@ -231,20 +247,38 @@ class MoveEvaluator:
             self._save()
         return found
 
+    def _is_clear(self, pending: Pending) -> bool:
+        """Return whether a trial is measurably better, or not enough so, before all windows are there."""
+        if not pending.moved.trial:
+            return False
+        before, after = self._both(pending)
+        if len(after) < EARLY_WINDOWS:
+            return False
+        low, high = _better(pending.moved.aim, before, after, EARLY_CONFIDENCE)
+        return low is not None and high is not None and (low > 1.0 or high < 1.0 + TOO_LITTLE)
+
     def _why_no_better(self, pending: Pending) -> str:
         """Return why a trial is taken back; empty for a move that is none, and for one that is measurably better."""
         if not pending.moved.trial:
             return ""
-        before, after = warm(pending.before) or list(pending.before), self._counting(pending)[: self._after]
-        tracked = all(sample.acked for sample in before)
-        found = judge(THROUGHPUT, 1.0, _rates(before, tracked), _rates(after, tracked))
-        if found.measured is None or found.low is None:
+        aim, (before, after) = pending.moved.aim, self._both(pending)
+        low, high = _better(aim, before, after, CONFIDENCE)
+        if low is None or high is None:
             return "too little could be measured for a trial"
-        return (
-            ""
-            if found.low > 1.0
-            else f"throughput is ×{found.measured:.2f} of that before, which is too little for a trial"
-        )
+        if low <= 1.0:
+            name = THROUGHPUT if aim.quantity == "throughput" else "tuple trees for its CPU"
+            return f"{name} is ×{low:.2f} to ×{high:.2f} of that before, which is too little for a trial"
+        return _beyond_limits(aim, before, after)
+
+    def _both(self, pending: Pending) -> tuple[list[Sample], list[Sample]]:
+        """Return the windows before and after a move by which it is judged."""
+        return warm(pending.before) or list(pending.before), self._counting(pending)[: self._after]
+
+    def recent(self, topology: str, since_ms: float) -> list[Sample]:
+        """Return the windows of a topology with warm workers that begin at `since_ms` or after its last move."""
+        resumed_ms = self._resumed_ms.get(topology, 0.0)
+        windows = self._observed.since(topology, max(since_ms, resumed_ms + SETTLE_S * 1000 if resumed_ms else 0.0))
+        return warm(self._samples(windows, None, resumed_ms))
 
     def worse(self) -> list[Worse]:
         """Return topologies that are measurably worse since their moves, until they are moved again."""
@@ -324,6 +358,8 @@ class MoveEvaluator:
             # Times too short to distinguish are all reported with the same value.
             least = SHORTEST_MS / (sum(times) / len(times))
             evaluations.append(judge(LATENCY, max(threshold.latency, min(least, 1.0)), times, _latencies(after)))
+        if moved.aim.quantity == "cores":
+            evaluations.append(judge(CORES, moved.promise.cpu or 1.0, _cpu(before, tracked), _cpu(after, tracked)))
         if highest := _highest_tps(moved.promise, warm(self._after_move(moved, moved.ended_ms)), until_ms):
             evaluations.append(judge(HIGHEST_RATE, 1.0, [moved.promise.wanted_tps or 0.0] * MIN_WINDOWS, highest))
         evaluated = [EvaluatedMove(moved.decision_ms, topology, evaluation) for evaluation in evaluations]
@@ -387,6 +423,41 @@ def _crossing(samples: Sequence[Sample], tracked: bool) -> list[float]:
 def _rates(samples: Sequence[Sample], tracked: bool) -> list[float]:
     """Return trees or tuples per second of each window."""
     return [(sample.acked if tracked else sample.received) / sample.length_s for sample in samples]
+
+
+def _cpu(samples: Sequence[Sample], tracked: bool) -> list[float]:
+    """Return the CPU of a tree or tuple in each window, in seconds of a core."""
+    per = [(sample.cores, rate) for sample, rate in zip(samples, _rates(samples, tracked), strict=True)]
+    return [cores / rate for cores, rate in per if cores is not None and rate]
+
+
+def _better(
+    aim: Aim, before: Sequence[Sample], after: Sequence[Sample], confidence: float
+) -> tuple[float | None, float | None]:
+    """Return the interval of the multiple by which a topology is better: of its rate, or of its trees for a CPU."""
+    tracked = all(sample.acked for sample in before)
+    of = _rates if aim.quantity == "throughput" else _cpu
+    x, y = (np.array(of(samples, tracked)) for samples in (before, after))
+    if aim.quantity == "cores":
+        x, y = y, x
+    if min(len(x), len(y)) < MIN_WINDOWS:
+        return None, None
+    return ratio_interval(x, y, 1.0, confidence)
+
+
+def _beyond_limits(aim: Aim, before: Sequence[Sample], after: Sequence[Sample]) -> str:
+    """Return which limit of an aim is exceeded after a change; empty for none."""
+    rate_tps, wanted_tps = (float(np.mean([each.acked_tps for each in samples])) for samples in (after, before))
+    if aim.quantity == "cores" and rate_tps < HELD * min(aim.rate_tps or wanted_tps, wanted_tps):
+        return f"its rate is {rate_tps:,.0f} trees/s, and was {wanted_tps:,.0f}"
+    for name, limit, values in (
+        ("mean", aim.latency_ms, [each.latency_ms for each in after]),
+        ("99th percentile of the", aim.p99_ms, [each.p99_ms for each in after]),
+    ):
+        known = [value for value in values if value is not None]
+        if limit is not None and known and (found := sum(known) / len(known)) > limit:
+            return f"its {name} latency is {found:,.1f} ms, above {limit:,.1f} ms"
+    return ""
 
 
 def _highest_tps(promise: Promise, samples: Sequence[Sample], until_ms: float) -> list[float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import sqrt
 from typing import Any
 
@@ -109,6 +110,10 @@ class Sample:
         Mean number of pending tuple trees over time; None if a spout does not report it.
     compiling
         Part of the workers' CPU used by compilers; None if unknown.
+    p99_ms
+        99th percentile of the complete latency, None where nothing completed.
+    cores
+        CPU of the workers, in cores; None if unknown.
     """
 
     start_ms: int
@@ -121,6 +126,8 @@ class Sample:
     latency_ms: float | None = None
     pending: float | None = None
     compiling: float | None = None
+    p99_ms: float | None = None
+    cores: float | None = None
 
     @property
     def is_warm(self) -> bool:
@@ -163,8 +170,7 @@ class EvaluationWindow:
     age_s: float = float("inf")
     born_ms: int = 0
     starts_ms: dict[Slot, set[int]] = field(default_factory=dict)
-    _latency_ms: float = 0.0
-    _timed: int = 0
+    _latency_counts: list[int] = field(default_factory=lambda: [0] * len(_MIDDLE_MS))
     _pending_s: dict[Slot, float] = field(default_factory=dict)
     _has_pending: bool = True
     _cpu_ns: int = 0
@@ -189,9 +195,8 @@ class EvaluationWindow:
             self.received += executor["received"]
             if executor["type"] == "spout":
                 self._add_spout(executor, slot, length_s)
-        counts = record["complete_latency"]["counts"]
-        self._latency_ms += sum(count * middle for count, middle in zip(counts, _MIDDLE_MS, strict=False) if count)
-        self._timed += sum(counts)
+        for bucket, count in enumerate(record["complete_latency"]["counts"]):
+            self._latency_counts[bucket] += count
         threads = record.get("threads")
         self._cpu_ns += record["process_cpu_ns"]
         if threads is None or self._compiler_ns is None:
@@ -216,6 +221,7 @@ class EvaluationWindow:
         """Return its figures; no age is greater than the time since `resumed_ms`."""
         complete = self._has_pending and self._pending_s
         compiling = None if self._compiler_ns is None or not self._cpu_ns else self._compiler_ns / self._cpu_ns
+        mean_ms, p99_ms = self._latencies()
         return Sample(
             start_ms=self.start_ms,
             length_s=self.length_s,
@@ -224,7 +230,18 @@ class EvaluationWindow:
             failed=self.failed,
             received=self.received,
             crossing=self.crossing,
-            latency_ms=self._latency_ms / self._timed if self._timed else None,
+            latency_ms=mean_ms,
             pending=sum(s / self.covered_s[slot] for slot, s in self._pending_s.items()) if complete else None,
             compiling=compiling,
+            p99_ms=p99_ms,
+            cores=self._cpu_ns / 1e9 / self.length_s if self._cpu_ns else None,
         )
+
+    def _latencies(self) -> tuple[float | None, float | None]:
+        """Return mean and 99th percentile of the complete latency in ms."""
+        counts = self._latency_counts
+        if not (total := sum(counts)):
+            return None, None
+        mean_ms = sum(count * middle for count, middle in zip(counts, _MIDDLE_MS, strict=True)) / total
+        slowest = next(bucket for bucket, upto in enumerate(accumulate(counts)) if upto >= 0.99 * total)
+        return mean_ms, _MIDDLE_MS[slowest]

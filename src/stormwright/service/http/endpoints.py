@@ -14,6 +14,7 @@ from stormwright.errors import Fault, InputError, NotAllowedError
 from stormwright.plans.modes import Modes
 from stormwright.plans.plan import Plan
 from stormwright.plans.states import PlanState
+from stormwright.plans.tuning import Tuning
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.plans.plan_service import PlanService
 
@@ -172,6 +173,38 @@ ENDPOINTS: Sequence[Endpoint] = (
         Plan,
         _of_plan("discard"),
         shapes.ChangeRequest,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/tunings",
+        "Begin to tune a topology: trials of configurations, each a plan that stays only if it is measurably better.",
+        Tuning,
+        lambda plan_service, asking: plan_service.tunings.start(asking.body),
+        shapes.TuningRequest,
+        202,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/tunings",
+        "List tunings, newest first.",
+        shapes.Tunings,
+        lambda plan_service, _: plan_service.tunings.all(),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/tunings/{tuning}",
+        "Return a tuning by its id, or the newest one of a topology by its name or id.",
+        Tuning,
+        lambda plan_service, asking: plan_service.tunings.find(asking.path["tuning"]),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/tunings/{tuning}/stop",
+        "Stop a tuning; a trial under way is still evaluated.",
+        Tuning,
+        lambda plan_service, asking: plan_service.tunings.stop(asking.path["tuning"], asking.body),
+        shapes.ChangeRequest,
+        202,
     ),
     Endpoint(
         "GET",

@@ -262,7 +262,9 @@ class PlanExecutor:
         worse = {topology: why for topology, why in self._outcomes.worse(problem).items() if topology in names}
         if worse:
             why = "; ".join(f"{names[topology]}: {each}" for topology, each in worse.items())
-            self._outcomes.refuse(problem, worse)
+            changed = {move.topology for move in plan.moves if move.executors or move.conf}
+            # Not the placement: it may be that of before.
+            self._outcomes.refuse(problem, {each: worse[each] for each in worse.keys() - changed})
             self._plans.transition(plan.id, "to roll back", why, stop=0, tries=0)
             return
         if plan.stop_requested:
@@ -271,7 +273,8 @@ class PlanExecutor:
         outcomes, pending = self._journal.evaluations_of(plan.decision or 0), self._outcomes.pending()
         if any(topology in pending and topology not in outcomes for topology in names):
             return
-        doubts = {name: unclear(outcomes.get(topology, [])) for topology, name in names.items()}
+        # Of a trial it was decided already: it would have gone back.
+        doubts = {} if plan.trial else {name: unclear(outcomes.get(topology, [])) for topology, name in names.items()}
         if why := "; ".join(f"{name}: {doubt}" for name, doubt in doubts.items() if doubt):
             self._plans.transition(plan.id, "unclear", why)
             return

@@ -171,6 +171,11 @@ class Journal:
             for table in ENTRY_TABLES:
                 to.execute(f"DELETE FROM {table} WHERE n IN ({old})", (before_ms,))  # noqa: S608 (tables are ours)
 
+    def pause_of(self, n: int, topology: str) -> float:
+        """Return for how many seconds a topology (id) was paused by an entry."""
+        rows = self._state.read("SELECT pause_s FROM moves WHERE n = ? AND topology = ?", n, topology)
+        return float(rows[0]["pause_s"] or 0.0) if rows else 0.0
+
     def pauses(self, name: str | None = None) -> list[float]:
         """Return pauses of past moves in seconds, newest first; of one topology by name, or all."""
         where, values = ("AND name = ?", (name,)) if name is not None else ("", ())

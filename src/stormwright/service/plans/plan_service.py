@@ -28,12 +28,14 @@ from stormwright.model.problem import topologies_called
 from stormwright.plans.modes import Modes, unmatched_patterns
 from stormwright.plans.plan import SERVICE, Plan, PlanSummary, Preconditions
 from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
+from stormwright.plans.tuning import Tuning
 from stormwright.service.plans.explanations import explained
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_queue import MakePlan, PlanQueue
 from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.plans.store import PlanStore
+from stormwright.service.plans.tunings import TuningService, TuningStorage
 from stormwright.service.safety.nodes import NodeService
 
 _Value = TypeVar("_Value")
@@ -113,6 +115,8 @@ class PlanService(PlanQueries):
         Schedulers that compute the plans, by objective.
     scheduler_name
         Scheduler of the service's own decisions, for the journal.
+    tuning
+        What tunings need besides.
     """
 
     def __init__(
@@ -123,6 +127,7 @@ class PlanService(PlanQueries):
         problem: Callable[[], Problem | None],
         makers: PlanMakers,
         scheduler_name: str = "",
+        tuning: TuningStorage | None = None,
     ) -> None:
         super().__init__(plans, journal, self._current_modes)
         #: The cluster that open plans were compared with, when, its rates, and changes by plan.
@@ -133,6 +138,7 @@ class PlanService(PlanQueries):
         self._guard, self._makers, self._problem = guard, makers, problem
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting, self._evacuating = threading.Lock(), threading.Lock()
+        self.tunings = TuningService(self, plans, journal, tuning or TuningStorage.of(plans.state))
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for known in plans.summaries(["planning", "planned"], most=2**31):
             if known.state == "planning" or known.auto_apply:
@@ -177,6 +183,37 @@ class PlanService(PlanQueries):
 
         self._queue.submit(lambda: self._queue.make(plan, make))
         return self.plan(plan)
+
+    def add_trial(self, tuning: Tuning, make: MakePlan) -> str:
+        """Begin to make the plan of a tuning's next trial, which applies itself; return its id.
+
+        Raises
+        ------
+        ConflictError
+            Nothing may be applied now, or too many plans wait to be made.
+        """
+        if not tuning.dry_run:
+            self._require_no_hold()
+        self._queue.require_room()
+        reason = f"trial {len(tuning.trials) + 1} of tuning {tuning.id}: {tuning.reason}"
+        request = {"tuning": tuning.id}
+        plan = self._plans.add("person", tuning.aim.quantity, tuning.by, reason, request, auto_apply=not tuning.dry_run)
+        self._submit(plan, make)
+        return plan
+
+    def now(self) -> Problem:
+        """Return the current problem; raises ConflictError before the first poll of Nimbus."""
+        return self._queue.now()
+
+    def trial_inputs(self, problem: Problem, sources: FigureSources) -> PlanInputs:
+        """Return schedulers and limits for the plan of a trial."""
+        stay = self._guard.forbidden(problem, rates=measured_rates)
+        return PlanInputs(repair_scheduler=self._makers.repair_scheduler, stay=stay, sources=sources)
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether another person than its author has to apply a plan."""
+        return self._guard.modes.two_people
 
     def evacuate(self, host: str, request: DrainRequest) -> Plan:
         """Begin to plan the evacuation of a host; the plan applies itself unless the request says to wait.

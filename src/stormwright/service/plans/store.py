@@ -61,6 +61,11 @@ class PlanStore:
         self._content = lru_cache(maxsize=_MAX_PLANS)(self._read_content)
         self._summary_fields = lru_cache(maxsize=_MAX_SUMMARIES)(self._read_summary_fields)
 
+    @property
+    def state(self) -> State:
+        """Database of the service."""
+        return self._state
+
     def add(
         self,
         origin: Origin,

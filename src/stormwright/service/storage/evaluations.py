@@ -14,6 +14,7 @@ from stormwright.base.documents import Document, read_or_default
 from stormwright.history.evaluation.measured import MeasuredTopologies, MeasurementWait
 from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, MoveEvaluator, Worse
 from stormwright.history.evaluation.observed_traffic import ObservedTraffic
+from stormwright.history.evaluation.window import Sample
 from stormwright.model import Problem
 from stormwright.model.assignment import where
 from stormwright.perflog.records import LogRecord
@@ -95,6 +96,10 @@ class EvaluationStore:
             elif self._now_ms() > each.moved.ended_ms + SETTLED_MS:
                 gone += self.forget(each.moved.topology)
         return found, gone
+
+    def recent(self, topology: str, since_ms: float) -> list[Sample]:
+        """Return windows of a topology (`MoveEvaluator.recent`)."""
+        return self._evaluation.recent(topology, since_ms) if self._evaluation else []
 
     def status(self) -> dict[str, Any]:
         """Return the evaluations of moves for the status endpoint (`MoveEvaluator.status`)."""

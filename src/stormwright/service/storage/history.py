@@ -20,6 +20,7 @@ from stormwright.controller.requests import NoPlan
 from stormwright.errors import StormwrightError
 from stormwright.history.evaluation.measured import MeasurementWait
 from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, Worse
+from stormwright.history.evaluation.window import Sample
 from stormwright.history.tables.ingest import ingest as ingest_staged
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import as_uri, check_format, open_store, tables_below
@@ -208,6 +209,10 @@ class ServiceHistory:
         self._run_safely("evaluation", update)
         return found
 
+    def recent(self, topology: str, since_ms: float) -> list[Sample]:
+        """Return windows of a topology, as `MoveEvaluator.recent`."""
+        return self._evaluations.recent(topology, since_ms)
+
     def evaluation_status(self) -> dict[str, Any]:
         """Return the evaluations of moves for the status endpoint (`MoveEvaluator.status`)."""
         return self._evaluations.status()
@@ -290,6 +295,7 @@ class ServiceHistory:
                     executors=whole[0].executors_before if whole else {},
                     conf=whole[0].conf_before if whole else {},
                     trial=self._decision.trial,
+                    aim=self._decision.aim,
                 )
             )
         )

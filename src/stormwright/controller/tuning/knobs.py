@@ -1,0 +1,89 @@
+"""Changes of a topology's executors and configuration that a tuning tries, one knob at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Final
+
+from stormwright.model import Problem, Topology
+from stormwright.model.arrays import is_amount
+from stormwright.model.batches import MAX_SPOUT_PENDING
+from stormwright.model.requests import ACKER
+from stormwright.predict.changes import tasks_of
+
+#: Threads that find nothing to do sleep at once, instead of a thousand of the shortest parks before.
+ASLEEP: Final[Mapping[str, int]] = {
+    f"topology.{each}.wait.progressive.level{n}.count": 0 for each in ("bolt", "backpressure") for n in (1, 2)
+}
+
+#: Key of the number of such parks, and Storm's default.
+PARKS_KEY, _PARKS = "topology.bolt.wait.progressive.level2.count", 1000
+
+#: Multiples of executors of one component, of all bolts, and of pending trees that are tried.
+_OF_ONE, _OF_ALL, _OF_PENDING = (0.5, 2.0), (0.7, 0.5), (0.5, 1.5, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of one topology: executors by component (id), and values by key of its configuration."""
+
+    executors: Mapping[str, int] = field(default_factory=dict)
+    conf: Mapping[str, Any] = field(default_factory=dict)
+
+    def __and__(self, other: Change) -> Change:
+        return Change({**self.executors, **other.executors}, {**self.conf, **other.conf})
+
+    def overlaps(self, other: Change) -> bool:
+        """Return whether both change the same."""
+        return bool(self.executors.keys() & other.executors.keys() or self.conf.keys() & other.conf.keys())
+
+    def of(self, topology: Topology) -> Change:
+        """Return the part of it that differs from the topology."""
+        counts = topology.executor_counts
+        executors = {each: n for each, n in self.executors.items() if counts.get(each) != n}
+        return Change(executors, {key: value for key, value in self.conf.items() if topology.conf.get(key) != value})
+
+
+def changes_of(problem: Problem, index: int) -> list[Change]:
+    """Return changes of one knob each of a topology (by index), none of which is none."""
+    topology = problem.topologies[index]
+    conf = {**problem.conf, **topology.conf}
+    found = [*_executors(topology), *_pending(conf), *_waits(conf)]
+    return [change for each in found if (change := each.of(topology)) != Change()]
+
+
+def parks_of(conf: Mapping[str, Any]) -> float:
+    """Return how often idle bolts park before they sleep."""
+    parks = conf.get(PARKS_KEY)
+    return parks if is_amount(parks) else _PARKS
+
+
+def _executors(topology: Topology) -> Iterator[Change]:
+    counts = topology.executor_counts
+    tasks = dict(zip((each.id for each in topology.components), tasks_of(topology).tolist(), strict=True))
+    bolts = [each.id for each in topology.components if each.type == "bolt" and not each.id.startswith("__")]
+    spouts = [each.id for each in topology.components if each.type == "spout" and not each.id.startswith("__")]
+    for name in (*bolts, *spouts, *([ACKER] if ACKER in counts else [])):
+        now = counts[name]
+        wanted = {now - 1, now + 1, *(ceil(factor * now) for factor in _OF_ONE)}
+        for count in sorted(wanted):
+            if 1 <= count <= tasks[name]:
+                yield Change({name: count})
+    if counts.get(ACKER, 0) > 1:
+        yield Change({ACKER: 1})
+    for factor in _OF_ALL:
+        yield Change({name: max(round(factor * counts[name]), 1) for name in bolts})
+
+
+def _pending(conf: Mapping[str, Any]) -> Iterator[Change]:
+    now = conf.get(MAX_SPOUT_PENDING)
+    if is_amount(now) and now > 0:
+        for factor in _OF_PENDING:
+            yield Change(conf={MAX_SPOUT_PENDING: max(round(factor * now), 1)})
+
+
+def _waits(conf: Mapping[str, Any]) -> Iterator[Change]:
+    if parks_of(conf) > 0:
+        yield Change(conf=ASLEEP)

@@ -1,0 +1,271 @@
+"""The next trial of a tuning: the changes of highest expected improvement.
+
+Each knob is predicted by the model on its own. Those that promise most are put together, as long as the expected
+improvement rises (D. R. Jones, M. Schonlau, W. J. Welch, Efficient Global Optimization of Expensive Black-Box
+Functions, Journal of Global Optimization 13, 1998, https://doi.org/10.1023/A:1008306431147), and predicted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import exp, inf, isfinite, log
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from stormwright.controller.objectives.outlook import THROUGHPUT
+from stormwright.controller.propose import propose
+from stormwright.controller.requests import NoPlan, Place, PlanInputs
+from stormwright.controller.tuning.effects import Effects, Estimate, features_of
+from stormwright.controller.tuning.knobs import Change, changes_of
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Problem
+from stormwright.model.batches import MAX_SPOUT_PENDING
+from stormwright.plans.figures import Range
+from stormwright.plans.plan import Plan, Promise
+from stormwright.plans.tuning import Aim
+from stormwright.predict.fixed_point import waiting
+from stormwright.predict.flow.layout import FlowLayout
+
+#: Changes that one trial puts together, at most.
+MAX_TOGETHER = 4
+
+#: Seconds within which a change has to pay for its pauses.
+PAYS_WITHIN_S = 3600.0
+
+#: Seconds of a pause of which nothing is known.
+_USUAL_PAUSE_S = 15.0
+
+#: Part of the reachable rate, and of the CPU of a node, from which a topology may be at its limit.
+_HALF = 0.5
+
+_MORE_PROBABLY = 0.5
+
+#: Standard errors of an interval with 95 % confidence.
+_Z = 1.96
+
+
+class Latency(NamedTuple):
+    """Complete latency as measured now: mean and 99th percentile in ms; None if unknown."""
+
+    mean_ms: float | None = None
+    p99_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class TrialInputs:
+    """Inputs of the search besides the problem.
+
+    Parameters
+    ----------
+    plan
+        Schedulers and limits of plans.
+    effects
+        Effects of changes beyond the model.
+    tried
+        Changes that were tried, against the configuration of now.
+    latency
+        Latency as measured now.
+    max_pause_s
+        Seconds for which the trial may pause its topology.
+    """
+
+    plan: PlanInputs
+    effects: Effects
+    tried: Sequence[Change] = ()
+    latency: Latency = field(default_factory=Latency)
+    max_pause_s: float = inf
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change that can be tried.
+
+    Parameters
+    ----------
+    change, plan, features
+        The change, its plan, and its features.
+    modelled
+        Logarithm of the multiple of the aim's quantity that the model predicts; less CPU counts as more.
+    expected
+        The same with the effects beyond the model.
+    latency
+        Logarithm of the expected multiple of the mean latency.
+    improvement
+        Expected improvement as a fraction, with the probability that the limits of latency hold.
+    full
+        Probability that the topology is at its limit, so that a higher one shows.
+    """
+
+    change: Change
+    plan: Plan
+    features: Mapping[str, float]
+    modelled: float
+    expected: Estimate
+    latency: float
+    improvement: float
+    full: float
+
+    @property
+    def range(self) -> Range:
+        """The expected multiple with its interval."""
+        mean, sd = self.expected
+        return Range(value=exp(mean), low=exp(mean - _Z * sd), high=exp(mean + _Z * sd))
+
+
+def next_trial(problem: Problem, topology: str, aim: Aim, inputs: TrialInputs) -> Candidate | NoPlan:
+    """Return the next trial of a topology (id), or why none is worth it.
+
+    Raises
+    ------
+    InputError
+        There is no such topology.
+    """
+    if topology not in problem.topology_index:
+        raise InputError("tuning", [Fault("no such topology", topology)])
+    index = problem.topology_index[topology]
+    search = _Search(problem, index, aim, inputs)
+    if problem.load is None or topology not in problem.load.topologies:
+        return NoPlan("unmeasured", "it is not measured yet")
+    singles = list(search.candidates(changes_of(problem, index)))
+    if not singles:
+        return NoPlan("nothing_to_do", "no further change is left to try")
+    best = search.combined(singles)
+    best = replace(best, plan=search.plan_of(best.change, inputs.plan))
+    return _worth(best, inputs.max_pause_s)
+
+
+def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
+    """Return a candidate if it is worth its pauses: one, and another one if it is taken back."""
+    if best.full < _MORE_PROBABLY and best.improvement * PAYS_WITHIN_S <= _USUAL_PAUSE_S:
+        return NoPlan("nothing_to_do", "it handles all that comes, so no configuration has it handle more")
+    (mean, sd), pause_s = best.expected, max(best.plan.pauses_s[:1], default=_USUAL_PAUSE_S)
+    pauses_s = pause_s * (1 + float(ndtr(-mean / sd)))
+    if pauses_s > max_pause_s:
+        return NoPlan(
+            "small_gain", f"the next trial would pause it for {pauses_s:.0f} s, and {max_pause_s:.0f} s are left"
+        )
+    if best.improvement * PAYS_WITHIN_S > pauses_s:
+        return best
+    text = f"the next trial promises {100 * best.improvement:.2g} % more, less than its pause of {pauses_s:.0f} s costs"
+    return NoPlan("small_gain", f"{text} within {PAYS_WITHIN_S / 60:.0f} minutes")
+
+
+class _Search:
+    def __init__(self, problem: Problem, index: int, aim: Aim, inputs: TrialInputs) -> None:
+        self._problem, self._index, self._aim, self._inputs = problem, index, aim, inputs
+        self._topology = problem.topologies[index]
+
+    @cached_property
+    def _pending(self) -> float:
+        """Probability that spouts wait for pending trees."""
+        load, limit = self._problem.load, FlowLayout.of(self._problem).pending[self._index]
+        pending = load.topologies[self._topology.id].pending_trees if load else None
+        return float(waiting(np.array(pending.sum() / limit))) if pending is not None and isfinite(limit) else 0.0
+
+    @cached_property
+    def _busiest(self) -> float:
+        """CPU of the fullest node that it runs on, as a fraction of its capacity, as measured."""
+        problem = self._problem
+        used_hz = problem.load.node_cpu_hz if problem.load else {}
+        slots = problem.current_slot[problem.executors_of(self._index)]
+        nodes = [problem.supervisors[node] for node in np.unique(problem.slot_node[slots[slots != UNPLACED]]).tolist()]
+        return max((used_hz.get(node.id, 0.0) / node.cpu_hz for node in nodes if node.cpu_hz), default=0.0)
+
+    def _full(self, promise: Promise) -> float:
+        """Return the probability that the topology is at its limit: by its pending trees, rate, or CPU."""
+        if self._aim.quantity == "cores":
+            return 1.0
+        rate = promise.rate_tps / promise.sustained_tps if promise.sustained_tps else 0.0
+        parts = [min(max((each - _HALF) / _HALF, 0.0), 1.0) for each in (rate, self._busiest)]
+        return max(self._pending, *parts)
+
+    def candidates(self, changes: Sequence[Change]) -> Iterator[Candidate]:
+        """Yield changes that are allowed, were not tried, and can be predicted."""
+        for change in changes:
+            tried = (each.of(self._topology) for each in self._inputs.tried)
+            if any(each == change for each in tried):
+                continue
+            if (found := self._candidate(change)) is not None:
+                yield found
+
+    def combined(self, singles: Sequence[Candidate]) -> Candidate:
+        """Return the best candidate, one or several changes together."""
+        best = max(singles, key=lambda each: each.improvement)
+        for _ in range(MAX_TOGETHER - 1):
+            # The best few by the sum of what each is expected to bring are predicted together.
+            others = sorted(
+                (each for each in singles if not each.change.overlaps(best.change)),
+                key=lambda each: (
+                    -self._improvement(
+                        Estimate(best.expected.mean + each.expected.mean, best.expected.sd), best.latency + each.latency
+                    )
+                ),
+            )[:3]
+            more = max(
+                self.candidates([best.change & each.change for each in others]),
+                key=lambda each: each.improvement,
+                default=best,
+            )
+            if more.improvement <= best.improvement:
+                break
+            best = more
+        return best
+
+    def plan_of(self, change: Change, inputs: PlanInputs) -> Plan:
+        """Return the plan of a change; raises InputError if it is refused."""
+        topology = self._topology.id
+        executors = {topology: change.executors} if change.executors else {}
+        conf = {topology: change.conf} if change.conf else {}
+        found = propose(self._problem, Place({}, executors, conf, origin="person", goals=(THROUGHPUT,)), inputs)
+        if isinstance(found, NoPlan):
+            raise InputError("tuning", [Fault(found.reason, topology)])
+        return found
+
+    def _candidate(self, change: Change) -> Candidate | None:
+        try:
+            plan = self.plan_of(change, replace(self._inputs.plan, sources=None))
+        except InputError:  # workers would end with it, or there is no room
+            return None
+        if (promise := plan.promises.get(self._topology.id)) is None:
+            return None
+        multiple = promise.sustained if self._aim.quantity == "throughput" else promise.cpu and 1 / promise.cpu
+        if not multiple or not isfinite(multiple):
+            return None
+        features = features_of(self._topology, change, self._problem.conf)
+        beyond = self._inputs.effects.of(features)
+        expected = Estimate(log(multiple) + beyond.mean, beyond.sd)
+        latency = self._latency(features, expected, promise)
+        full = self._full(promise)
+        improvement = full * self._improvement(expected, latency)
+        return Candidate(change, plan, features, log(multiple), expected, latency, improvement, full)
+
+    def _latency(self, features: Mapping[str, float], expected: Estimate, promise: Promise) -> float:
+        """Return the logarithm of the expected multiple of the mean latency.
+
+        At a limit of pending trees that is reached it follows from Little's law (doi:10.1287/opre.9.3.383).
+        """
+        conf = {**self._problem.conf, **self._topology.conf}
+        if self._aim.quantity == "throughput" and conf.get(MAX_SPOUT_PENDING):
+            return features.get("pending", 0.0) - expected.mean
+        multiple = promise.full_latency if self._aim.quantity == "throughput" else promise.latency
+        return log(multiple) if multiple else 0.0
+
+    def _improvement(self, expected: Estimate, latency: float) -> float:
+        """Return the expected improvement of a logarithm over none, times the probability that limits hold."""
+        mean, sd = expected
+        z = mean / sd
+        improvement = mean * float(ndtr(z)) + sd * exp(-z * z / 2) / (2 * np.pi) ** 0.5
+        now, aim = self._inputs.latency, self._aim
+        room = min(
+            (
+                log(limit / measured)
+                for limit, measured in ((aim.latency_ms, now.mean_ms), (aim.p99_ms, now.p99_ms))
+                if limit and measured
+            ),
+            default=inf,
+        )
+        return float(improvement * ndtr((room - latency) / sd))
