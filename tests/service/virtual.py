@@ -188,6 +188,7 @@ class Deciding:
         state: Path,
         scheduler: Scheduler,
         trial_scheduler: Scheduler | None = None,
+        repair_scheduler: Scheduler | None = None,
         **settings: Any,
     ) -> None:
         self.storm = storm
@@ -218,7 +219,7 @@ class Deciding:
         )
         outcomes = MoveOutcomes(self.decider, view, self.history, self.memory, self.refused, guard)
         self.runner = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)
-        makers = PlanMakers(TRAFFIC, lambda _: scheduler, scheduler)
+        makers = PlanMakers(TRAFFIC, lambda _: scheduler, repair_scheduler or scheduler)
         tuning = TuningStorage.of(self.state, self.history.recent)
         self.plan_service = PlanService(plans, journal, guard, view.problem, makers, "forced", tuning)
         self.executor = PlanExecutor(plans, journal, outcomes, self.runner, self.plan_service.approve)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qs, quote
 
 from pydantic import BaseModel, ValidationError
@@ -14,10 +15,12 @@ from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
 from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotFoundError
 from stormwright.model import Problem
+from stormwright.plans.tuning import Aim
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change, Trials
 from stormwright.service.plans.plan_service import PlanService
+from stormwright.service.plans.tunings import TuningService
 
 #: Fields of a form, each with all of its values.
 Form = Mapping[str, Sequence[str]]
@@ -123,6 +126,31 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
         return f"/cluster/nodes/{quote(node, safe='')}"
     begun = nodes.drain(node, _shaped(DrainRequest, _author_and_reason(form)))
     return f"/plans/{quote(begun.plan.id)}" if begun.plan else f"/cluster/nodes/{quote(node, safe='')}"
+
+
+def tune(known: DashboardState, topology: str, form: Form) -> str:
+    """Begin to tune a topology."""
+    tunings = _tunings(known)
+    limit = _one(form, "latency_ms")
+    if limit and not re.fullmatch(r"0*[1-9]\d{0,8}(\.\d{1,6})?", limit):
+        raise InputError("form", [Fault(f"should be a number of ms from 1 on, got {limit}", "latency")])
+    quantity: Literal["throughput", "cores"] = "cores" if _one(form, "quantity") == "cores" else "throughput"
+    aim = Aim(quantity, latency_ms=float(limit) if limit else None)
+    request = {"topology": topology, "aim": aim, **_author_and_reason(form)}
+    tunings.start(_shaped(shapes.TuningRequest, request))
+    return f"/topologies/{quote(topology, safe='')}"
+
+
+def stop_tuning(known: DashboardState, topology: str, form: Form) -> str:
+    """Stop the tuning of a topology."""
+    _tunings(known).stop(topology, _shaped(shapes.ChangeRequest, _author_and_reason(form)))
+    return f"/topologies/{quote(topology, safe='')}"
+
+
+def _tunings(known: DashboardState) -> TuningService:
+    if known.sources.status() is None:
+        raise ConflictError("no cluster is connected: topologies cannot be tuned")
+    return _plan_service(known).tunings
 
 
 def revert(known: DashboardState, n: str, form: Form) -> str:

@@ -58,6 +58,8 @@ VIEWS: dict[str, Callable[[DashboardState, Path, Query], Page]] = {
 FORMS: dict[str, Callable[[DashboardState, Path, forms.Form], str]] = {
     "/plans": lambda known, _, form: forms.ask_for_plan(known, form),
     "/plans/{plan}/{button}": lambda known, path, form: forms.press(known, path["plan"], path["button"], form),
+    "/topologies/{topology}/tune": lambda known, path, form: forms.tune(known, path["topology"], form),
+    "/topologies/{topology}/stop-tuning": lambda known, path, form: forms.stop_tuning(known, path["topology"], form),
     "/history/{n}/revert": lambda known, path, form: forms.revert(known, path["n"], form),
     "/cluster/nodes/{node}/{button}": lambda known, path, form: forms.press_node(
         known, path["node"], path["button"], form

@@ -16,6 +16,7 @@ from stormwright.base.gc_pause import collection_paused
 from stormwright.client.shapes import DrainedHost, History, Plans
 from stormwright.plans.modes import Modes
 from stormwright.plans.states import PlanState
+from stormwright.plans.tuning import Tuning
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.trials import TrialService
@@ -213,6 +214,12 @@ class DashboardState:
         """Plans, the newest first; none where there is no service."""
         return self.sources.plan_service.plans(states, most) if self.sources.plan_service else Plans(plans=())
 
+    def tuning(self, topology: str) -> Tuning | None:
+        """Return the newest tuning of a topology (id); None without one."""
+        plan_service = self.sources.plan_service
+        found = plan_service.tunings.all().tunings if plan_service else ()
+        return next((each for each in found if each.topology == topology), None)
+
     def history(self, most: int = 50, before: int | None = None) -> History:
         """Return entries of the history, newest first."""
         return (
@@ -228,8 +235,11 @@ class DashboardState:
         plans = [(each.id, each.state, each.stage, each.steps_completed) for each in self.plans(most=20).plans]
         trials = [(each.id, each.state) for each in self.trials.trials()]
         done = [each.n for each in self.history(1).entries]
-        hosts = self.sources.plan_service.nodes.hosts() if self.sources.plan_service else ()
-        measured = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts))
+        plan_service = self.sources.plan_service
+        hosts = plan_service.nodes.hosts() if plan_service else ()
+        tunings = plan_service.tunings.all().tunings if plan_service else ()
+        tuned = [(each.id, each.state, each.plan) for each in tunings]
+        measured = repr((scene.at_ms if scene else 0, plans, trials, done, self.modes(), hosts, tuned))
         return hashlib.sha256(measured.encode()).hexdigest()[:16]
 
     def _look(self, last: Scene | None) -> Scene | None:

@@ -101,10 +101,10 @@ class TuningService:
     def __init__(self, planner: Planner, plans: PlanStore, journal: Journal, storage: TuningStorage) -> None:
         self._planner, self._plans, self._journal, self._storage = planner, plans, journal, storage
         self._lock = threading.RLock()
-        found = read_or_default(storage.tunings, _TUNINGS.validate_json, list, "tunings are forgotten")
+        found = read_or_default(storage.tunings, _TUNINGS.validate_json, list[Tuning], "tunings are forgotten")
         self._tunings = {each.id: each for each in found}
         self._outcomes = read_or_default(
-            storage.outcomes, _OUTCOMES.validate_json, list, "effects of trials are forgotten"
+            storage.outcomes, _OUTCOMES.validate_json, list[Outcome], "effects of trials are forgotten"
         )
         #: Tuning → when it is advanced again, in seconds.
         self._not_before_s: dict[str, float] = {}

@@ -148,6 +148,8 @@ def topology(known: DashboardState, name: str) -> Page:
         "components": [_component(scene, index, each, use) for each in range(len(of.components))],
         "workers": _workers(scene, index, predicted),
         "charts": _charts(known, of.id),
+        "tuning": known.tuning(of.id),
+        "can_tune": known.sources.plan_service is not None and known.status() is not None,
     }
     return Page("topology", of.name, _COMMAND, shows, _HERE)
 
