@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -82,16 +83,7 @@ def propose(problem: Problem, request: Request, inputs: PlanInputs) -> Plan | No
     InputError
         A pattern fits no topology, or no node; or a topology cannot get to the placement that is given.
     """
-    if isinstance(request, Improve | Repair):
-        require_matches(problem, request.topologies, request.nodes)
-    proposal = _Proposal(problem, request, inputs)
-    if isinstance(request, Improve):
-        return proposal.improve(request)
-    if isinstance(request, Repair):
-        return proposal.repair(request)
-    if isinstance(request, Evacuate):
-        return proposal.evacuate(request)
-    return proposal.place(request)
+    return Proposals(problem, request.goals, inputs).of(request)
 
 
 def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
@@ -106,22 +98,44 @@ def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
     return problem if problem.load is None else without_assumed_traffic(problem)
 
 
-class _Proposal:
-    """One request about one problem."""
+class Proposals:
+    """Proposals for one problem, which share the predictions of what runs.
 
-    def __init__(self, problem: Problem, request: Request, inputs: PlanInputs) -> None:
+    Parameters
+    ----------
+    problem
+        What runs now under the load measured last.
+    goals
+        Goals of all requests.
+    inputs
+        As for `propose`.
+    """
+
+    def __init__(self, problem: Problem, goals: tuple[str, ...], inputs: PlanInputs) -> None:
         self._measured = None if problem.load is None else problem.load.topologies.keys()
         self._declared = problem.supervisors
         heeds_requests = inputs.scheduler is not None and declared(inputs.scheduler).heeds_requests
         self._problem = problem = to_plan_on(problem, heeds_requests=heeds_requests)
-        self._inputs, self._goals = inputs, request.goals
+        self._inputs, self._goals = inputs, goals
         self._placements = Placements(problem, inputs.assumptions)
         self._outlooks = {
-            goal: Outlooks(problem, goal, inputs.assumptions, inputs.gains, self._placements) for goal in request.goals
+            goal: Outlooks(problem, goal, inputs.assumptions, inputs.gains, self._placements) for goal in goals
         }
         self._search: Search | None = None
 
-    def improve(self, request: Improve) -> Plan | NoPlan:
+    def of(self, request: Request) -> Plan | NoPlan:
+        """Return the plan for a request, as `propose`."""
+        if isinstance(request, Improve | Repair):
+            require_matches(self._problem, request.topologies, request.nodes)
+        if isinstance(request, Improve):
+            return self._improve(request)
+        if isinstance(request, Repair):
+            return self._repair(request)
+        if isinstance(request, Evacuate):
+            return self._evacuate(request)
+        return self._place(request)
+
+    def _improve(self, request: Improve) -> Plan | NoPlan:
         problem, inputs, unattended = self._problem, self._inputs, request.unattended
         if not (problem.current_slot != UNPLACED).any():
             return self._none("nothing_runs", "nothing runs")
@@ -195,7 +209,7 @@ class _Proposal:
         update = {"reason": reason, "because": unattended.because(outlook), "trial": unattended.is_trial}
         return plan.model_copy(update=update)
 
-    def repair(self, request: Repair) -> Plan | NoPlan:
+    def _repair(self, request: Repair) -> Plan | NoPlan:
         problem, inputs = self._problem, self._inputs
         if not (problem.current_slot != UNPLACED).any():
             return self._none("nothing_runs", "nothing runs")
@@ -213,7 +227,7 @@ class _Proposal:
         slots = planned_slots(problem, order.moves)
         return self._plan(order, slots, self._gain(slots), proves=False)
 
-    def evacuate(self, request: Evacuate) -> Plan | NoPlan:
+    def _evacuate(self, request: Evacuate) -> Plan | NoPlan:
         """Return the moves that empty hosts; topologies that cannot leave stay, with the reason.
 
         Workers on other hosts keep running. A shortage of CPU at the destination prevents no move: a drain has to empty
@@ -250,7 +264,7 @@ class _Proposal:
         why = f"not all of it can leave: {reasons}" if blocked else ""
         return plan.model_copy(update={"origin": "drain", "why": why})
 
-    def place(self, request: Place) -> Plan | NoPlan:
+    def _place(self, request: Place) -> Plan | NoPlan:
         problem = self._problem
         resizing = other_executors(problem, request.executors)
         conf, returns = other_conf(problem, request.conf), request.origin == "rollback"
@@ -305,7 +319,7 @@ class _Proposal:
             require_schedulable(then, final, moved)
         earlier = {move.topology for move in order.moves}
         steps = reconfigure_steps(moved, then, final, resizing, conf, earlier)
-        order, planned = replace(order, steps=(*order.steps, *steps)), Placements(then, self._assumptions())
+        order, planned = replace(order, steps=(*order.steps, *steps)), Placements(then, self._assumptions)
         own: dict[str, Any] = {"goal": ",".join(self._goals)}
         if self._inputs.predicts:
             gain, promises = self._outlooks[self._goals[0]].of_resized(planned, final)
@@ -333,6 +347,7 @@ class _Proposal:
             raise InputError(GIVEN, [Fault("has no room for these numbers of executors", each) for each in short])
         return {each: name_slots(problem, of) for each, of in own.items()}
 
+    @cached_property
     def _assumptions(self) -> Assumptions:
         """Return the assumptions of predictions, fixed by the running placement."""
         given, profile = self._inputs.assumptions or Assumptions.of(self._problem), self._placements.profile

@@ -97,6 +97,16 @@ def reconfigured(
     return with_conf(rebalanced(problem, Profile.of(problem), Assumptions.of(problem).costs, counts), conf)
 
 
+def by_tasks(before: Topology, after: Topology, placement: TopologyAssignment) -> TopologyAssignment:
+    """Return a placement with other numbers of executors, each where most of its tasks are in the one of before."""
+    first, last = (np.asarray(each)[:, None] for each in (after.executor_start_task, after.executor_end_task))
+    common = np.minimum(last, before.executor_end_task) - np.maximum(first, before.executor_start_task)
+    same = np.argmax(common, axis=1)
+    slots = [placement.slot_of_executor[executor] for executor in same.tolist()]
+    used = sorted(set(slots))
+    return TopologyAssignment(tuple(placement.slots[slot] for slot in used), tuple(used.index(slot) for slot in slots))
+
+
 def reconfigured_slots(
     before: Problem, after: Problem, placements: Mapping[str, TopologyAssignment], source: str
 ) -> IntArray:

@@ -60,8 +60,8 @@ class Trial(Shape):
     ----------
     plan
         Its plan (id).
-    executors, conf
-        Changes against the configuration that the topology had then.
+    executors, conf, placed
+        Changes against the configuration that the topology had then, and whether it was placed anew.
     features
         The change as `stormwright.controller.tuning.effects` has it.
     modelled, predicted
@@ -79,6 +79,7 @@ class Trial(Shape):
     plan: str
     executors: dict[str, int] = Field(default_factory=dict)
     conf: dict[str, Any] = Field(default_factory=dict)
+    placed: bool = False
     features: dict[str, float] = Field(default_factory=dict)
     modelled: float = 1.0
     predicted: Range
@@ -91,8 +92,9 @@ class Trial(Shape):
     @property
     def change(self) -> str:
         """The change as text."""
-        parts = [*self.executors.items(), *((key.removeprefix("topology."), value) for key, value in self.conf.items())]
-        return ", ".join(f"{name} {value}" for name, value in parts)
+        executors = [f"{name} {count}" for name, count in self.executors.items()]
+        conf = [f"{key.removeprefix('topology.')} {value}" for key, value in self.conf.items()]
+        return ", ".join([*executors, *conf, *(["placed anew"] if self.placed else [])])
 
 
 class Tuning(Shape):

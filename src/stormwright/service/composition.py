@@ -26,7 +26,7 @@ from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.serialization import Serialization
 from stormwright.controller.tally import Tally
-from stormwright.defaults import REPAIR_SCHEDULER
+from stormwright.defaults import DEFAULT_SCHEDULER, REPAIR_SCHEDULER
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.ingest import ClosedPanes
 from stormwright.model import Problem
@@ -404,7 +404,13 @@ class Service:
         self.bridge = cluster.bridge
         own, by_goal = with_memory(scheduler, scheduler_for, settings.objective)
         trial_scheduler = without_caution(scheduler) if settings.trials_per_day else None
-        makers = PlanMakers(settings.objective, by_goal, scheduler_keeping_running(REPAIR_SCHEDULER), trial_scheduler)
+        makers = PlanMakers(
+            settings.objective,
+            by_goal,
+            scheduler_keeping_running(REPAIR_SCHEDULER),
+            trial_scheduler,
+            scheduler_keeping_running(DEFAULT_SCHEDULER, {**settings.rules, "objective": "throughput"}),
+        )
         self._control = control = build_control(
             settings,
             own,

@@ -27,30 +27,42 @@ _OF_ONE, _OF_ALL, _OF_PENDING = (0.5, 2.0), (0.7, 0.5), (0.5, 1.5, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Change:
-    """A change of one topology: executors by component (id), and values by key of its configuration."""
+    """A change of one topology.
+
+    Parameters
+    ----------
+    executors, conf
+        Executors by component (id), and values by key of its configuration.
+    placed
+        Whether it is placed anew; else executors stay where most of their tasks are.
+    """
 
     executors: Mapping[str, int] = field(default_factory=dict)
     conf: Mapping[str, Any] = field(default_factory=dict)
+    placed: bool = False
 
     def __and__(self, other: Change) -> Change:
-        return Change({**self.executors, **other.executors}, {**self.conf, **other.conf})
+        both = {**self.executors, **other.executors}, {**self.conf, **other.conf}
+        return Change(*both, self.placed or other.placed)
 
     def overlaps(self, other: Change) -> bool:
         """Return whether both change the same."""
-        return bool(self.executors.keys() & other.executors.keys() or self.conf.keys() & other.conf.keys())
+        same = self.executors.keys() & other.executors.keys() or self.conf.keys() & other.conf.keys()
+        return bool(same) or (self.placed and other.placed)
 
     def of(self, topology: Topology) -> Change:
         """Return the part of it that differs from the topology."""
         counts = topology.executor_counts
         executors = {each: n for each, n in self.executors.items() if counts.get(each) != n}
-        return Change(executors, {key: value for key, value in self.conf.items() if topology.conf.get(key) != value})
+        conf = {key: value for key, value in self.conf.items() if topology.conf.get(key) != value}
+        return Change(executors, conf, self.placed)
 
 
 def changes_of(problem: Problem, index: int) -> list[Change]:
     """Return changes of one knob each of a topology (by index), none of which is none."""
     topology = problem.topologies[index]
     conf = {**problem.conf, **topology.conf}
-    found = [*_executors(topology), *_pending(conf), *_waits(conf)]
+    found = [Change(placed=True), *_executors(topology), *_pending(conf), *_waits(conf)]
     return [change for each in found if (change := each.of(topology)) != Change()]
 
 

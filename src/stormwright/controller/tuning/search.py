@@ -17,12 +17,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from stormwright.controller.objectives.outlook import THROUGHPUT
-from stormwright.controller.propose import propose
+from stormwright.controller.propose import Proposals, propose
+from stormwright.controller.reconfigure import by_tasks, reconfigured
 from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.controller.tuning.effects import Effects, Estimate, features_of
 from stormwright.controller.tuning.knobs import Change, changes_of
+from stormwright.controller.tuning.polls import PollingCost
 from stormwright.errors import Fault, InputError
-from stormwright.model import UNPLACED, Problem
+from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment
+from stormwright.model.answer import name_slots
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.plans.figures import Range
 from stormwright.plans.plan import Plan, Promise
@@ -32,6 +35,9 @@ from stormwright.predict.flow.layout import FlowLayout
 
 #: Changes that one trial puts together, at most.
 MAX_TOGETHER = 4
+
+#: Rise of the logarithm of the expected multiple for which another change is put into a trial.
+_RISES = 0.01
 
 #: Seconds within which a change has to pay for its pauses.
 PAYS_WITHIN_S = 3600.0
@@ -63,6 +69,8 @@ class TrialInputs:
     ----------
     plan
         Schedulers and limits of plans.
+    scheduler
+        Places the topology anew, around all others.
     effects
         Effects of changes beyond the model.
     tried
@@ -74,6 +82,7 @@ class TrialInputs:
     """
 
     plan: PlanInputs
+    scheduler: Scheduler
     effects: Effects
     tried: Sequence[Change] = ()
     latency: Latency = field(default_factory=Latency)
@@ -134,8 +143,10 @@ def next_trial(problem: Problem, topology: str, aim: Aim, inputs: TrialInputs) -
     if not singles:
         return NoPlan("nothing_to_do", "no further change is left to try")
     best = search.combined(singles)
-    best = replace(best, plan=search.plan_of(best.change, inputs.plan))
-    return _worth(best, inputs.max_pause_s)
+    described = propose(problem, search.request(best.change), inputs.plan)
+    if isinstance(described, NoPlan):
+        return described
+    return _worth(replace(best, plan=described), inputs.max_pause_s)
 
 
 def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
@@ -158,6 +169,8 @@ class _Search:
     def __init__(self, problem: Problem, index: int, aim: Aim, inputs: TrialInputs) -> None:
         self._problem, self._index, self._aim, self._inputs = problem, index, aim, inputs
         self._topology = problem.topologies[index]
+        self._polls = PollingCost(problem, index)
+        self._proposals = Proposals(problem, (THROUGHPUT,), replace(inputs.plan, sources=None))
 
     @cached_property
     def _pending(self) -> float:
@@ -199,66 +212,91 @@ class _Search:
             # The best few by the sum of what each is expected to bring are predicted together.
             others = sorted(
                 (each for each in singles if not each.change.overlaps(best.change)),
-                key=lambda each: (
-                    -self._improvement(
-                        Estimate(best.expected.mean + each.expected.mean, best.expected.sd), best.latency + each.latency
-                    )
-                ),
+                key=lambda each, best=best: -self._together(best, each),  # type: ignore[misc]
             )[:3]
-            more = max(
-                self.candidates([best.change & each.change for each in others]),
-                key=lambda each: each.improvement,
-                default=best,
-            )
+            # One that is only less certain would be as good a trial later, and tell more on its own.
+            together = self.candidates([best.change & each.change for each in others])
+            better = [each for each in together if each.expected.mean > best.expected.mean + _RISES]
+            more = max(better, key=lambda each: each.improvement, default=best)
             if more.improvement <= best.improvement:
                 break
             best = more
         return best
 
-    def plan_of(self, change: Change, inputs: PlanInputs) -> Plan:
-        """Return the plan of a change; raises InputError if it is refused."""
+    def request(self, change: Change) -> Place:
+        """Return the request for a change."""
         topology = self._topology.id
         executors = {topology: change.executors} if change.executors else {}
         conf = {topology: change.conf} if change.conf else {}
-        found = propose(self._problem, Place({}, executors, conf, origin="person", goals=(THROUGHPUT,)), inputs)
-        if isinstance(found, NoPlan):
-            raise InputError("tuning", [Fault(found.reason, topology)])
-        return found
+        placed = {topology: self._placement(change)} if change.placed or change.executors else {}
+        return Place(placed, executors, conf, origin="person", goals=(THROUGHPUT,))
+
+    def _placement(self, change: Change) -> TopologyAssignment:
+        """Return the placement of a change with other executors, or of one that is placed anew.
+
+        Raises
+        ------
+        InputError
+            There is no room for it.
+        """
+        topology = self._topology.id
+        then = reconfigured(self._problem, {topology: change.executors}, {})
+        if not change.placed:
+            return by_tasks(self._topology, then.topologies[self._index], self._problem.current[topology])
+        slots = self._inputs.scheduler.schedule(then).slot_of_executor[then.executors_of(self._index)]
+        if (slots == UNPLACED).any():
+            raise InputError("tuning", [Fault("there is no room for it", topology)])
+        return name_slots(then, slots)
+
+    def _together(self, one: Candidate, other: Candidate) -> float:
+        """Return the expected improvement by two changes as if neither changed the effect of the other."""
+        expected = Estimate(one.expected.mean + other.expected.mean, one.expected.sd)
+        return self._improvement(expected, {**one.features, **other.features}, one.latency + other.latency)
 
     def _candidate(self, change: Change) -> Candidate | None:
         try:
-            plan = self.plan_of(change, replace(self._inputs.plan, sources=None))
+            plan = self._proposals.of(self.request(change))
         except InputError:  # workers would end with it, or there is no room
+            return None
+        if isinstance(plan, NoPlan):
             return None
         if (promise := plan.promises.get(self._topology.id)) is None:
             return None
         multiple = promise.sustained if self._aim.quantity == "throughput" else promise.cpu and 1 / promise.cpu
         if not multiple or not isfinite(multiple):
             return None
+        multiple *= self._polls.gain(change)
         features = features_of(self._topology, change, self._problem.conf)
         beyond = self._inputs.effects.of(features)
         expected = Estimate(log(multiple) + beyond.mean, beyond.sd)
         latency = self._latency(features, expected, promise)
         full = self._full(promise)
-        improvement = full * self._improvement(expected, latency)
+        improvement = full * self._improvement(expected, features, latency)
         return Candidate(change, plan, features, log(multiple), expected, latency, improvement, full)
+
+    @cached_property
+    def _by_pending(self) -> bool:
+        """Whether the number of pending trees is what limits the rate, so that the latency follows from it."""
+        conf = {**self._problem.conf, **self._topology.conf}
+        return self._aim.quantity == "throughput" and bool(conf.get(MAX_SPOUT_PENDING))
 
     def _latency(self, features: Mapping[str, float], expected: Estimate, promise: Promise) -> float:
         """Return the logarithm of the expected multiple of the mean latency.
 
         At a limit of pending trees that is reached it follows from Little's law (doi:10.1287/opre.9.3.383).
         """
-        conf = {**self._problem.conf, **self._topology.conf}
-        if self._aim.quantity == "throughput" and conf.get(MAX_SPOUT_PENDING):
+        if self._by_pending:
             return features.get("pending", 0.0) - expected.mean
         multiple = promise.full_latency if self._aim.quantity == "throughput" else promise.latency
         return log(multiple) if multiple else 0.0
 
-    def _improvement(self, expected: Estimate, latency: float) -> float:
-        """Return the expected improvement of a logarithm over none, times the probability that limits hold."""
+    def _improvement(self, expected: Estimate, features: Mapping[str, float], latency: float) -> float:
+        """Return the expected improvement of a logarithm over none, as far as limits of latency hold.
+
+        At a limit of pending trees the latency falls as the rate rises, so a limit is one of the least improvement;
+        else it holds with a probability.
+        """
         mean, sd = expected
-        z = mean / sd
-        improvement = mean * float(ndtr(z)) + sd * exp(-z * z / 2) / (2 * np.pi) ** 0.5
         now, aim = self._inputs.latency, self._aim
         room = min(
             (
@@ -268,4 +306,7 @@ class _Search:
             ),
             default=inf,
         )
-        return float(improvement * ndtr((room - latency) / sd))
+        least = max(features.get("pending", 0.0) - room, 0.0) if self._by_pending else 0.0
+        z = (mean - least) / sd
+        improvement = mean * float(ndtr(z)) + sd * exp(-z * z / 2) / (2 * np.pi) ** 0.5
+        return improvement if self._by_pending else float(improvement * ndtr((room - latency) / sd))

@@ -94,12 +94,15 @@ class PlanMakers:
     trial_scheduler
         Scheduler that subtracts no prediction error, by which a plan for throughput that moves nothing names a trial
         that is worth it; None for no trials.
+    tuning_scheduler
+        Scheduler that places a topology that is tuned around all others; None for `repair_scheduler`.
     """
 
     goal: str
     scheduler: Callable[[str], Scheduler]
     repair_scheduler: Scheduler
     trial_scheduler: Scheduler | None = None
+    tuning_scheduler: Scheduler | None = None
 
 
 class PlanService(PlanQueries):
@@ -205,10 +208,11 @@ class PlanService(PlanQueries):
         """Return the current problem; raises ConflictError before the first poll of Nimbus."""
         return self._queue.now()
 
-    def trial_inputs(self, problem: Problem, sources: FigureSources) -> PlanInputs:
-        """Return schedulers and limits for the plan of a trial."""
-        stay = self._guard.forbidden(problem, rates=measured_rates)
-        return PlanInputs(repair_scheduler=self._makers.repair_scheduler, stay=stay, sources=sources)
+    def trial_inputs(self, problem: Problem, sources: FigureSources) -> tuple[PlanInputs, Scheduler]:
+        """Return the limits for the plan of a trial, and the scheduler for its placement."""
+        stay, makers = self._guard.forbidden(problem, rates=measured_rates), self._makers
+        inputs = PlanInputs(repair_scheduler=makers.repair_scheduler, stay=stay, sources=sources)
+        return inputs, makers.tuning_scheduler or makers.repair_scheduler
 
     @property
     def waits_for_person(self) -> bool:

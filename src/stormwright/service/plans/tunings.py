@@ -24,7 +24,7 @@ from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, 
 from stormwright.history.evaluation.moves import BEFORE_S, CORES, EARLY_WINDOWS, LATENCY, THROUGHPUT
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.history.evaluation.window import Sample
-from stormwright.model import Problem
+from stormwright.model import Problem, Scheduler
 from stormwright.model.problem import topologies_called
 from stormwright.plans.figures import Range
 from stormwright.plans.plan import Plan
@@ -55,8 +55,8 @@ class Planner(Protocol):
     def now(self) -> Problem:
         """Return the current problem; raises ConflictError before the first poll of Nimbus."""
 
-    def trial_inputs(self, problem: Problem, sources: FigureSources) -> PlanInputs:
-        """Return schedulers and limits of plans."""
+    def trial_inputs(self, problem: Problem, sources: FigureSources) -> tuple[PlanInputs, Scheduler]:
+        """Return the limits of plans, and the scheduler for placements."""
 
     @property
     def waits_for_person(self) -> bool:
@@ -234,7 +234,7 @@ class TuningService:
         with self._lock:
             outcomes = list(self._outcomes)
         inputs = TrialInputs(
-            self._planner.trial_inputs(problem, sources),
+            *self._planner.trial_inputs(problem, sources),
             Effects([each for each in outcomes if each.quantity == tuning.aim.quantity], tuning.name),
             _tried(tuning),
             _latency(self._measured(tuning.topology)),
@@ -248,6 +248,7 @@ class TuningService:
             plan=tuning.plan,
             executors=dict(found.change.executors),
             conf=dict(found.change.conf),
+            placed=found.change.placed,
             features=dict(found.features),
             modelled=exp(found.modelled),
             predicted=found.range,
@@ -350,10 +351,10 @@ def _tried(tuning: Tuning) -> list[Change]:
     """Return the changes that were tried, each with those that were kept before it."""
     found, kept = [], Change()
     for trial in tuning.trials:
-        change = kept & Change(trial.executors, trial.conf)
+        change = kept & Change(trial.executors, trial.conf, trial.placed)
         found.append(change)
         if trial.state == "kept":
-            kept = change
+            kept = Change(change.executors, change.conf)
     return found
 
 
