@@ -32,7 +32,7 @@ from stormwright.controller.requests import Place, PlanInputs
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import TopologyAssignment
 from stormwright.plans.plan import Plan
-from stormwright.plans.tuning import Aim, Tuning
+from stormwright.plans.tuning import Tuning, TuningAim
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -151,7 +151,7 @@ def tuned(
             for each in (last, first)
         ]
         turns: list[list[dict[str, Any]]] = [[], []]
-        if tuning.kept:
+        if tuning.improvements:
             turns[0].append(_measured(service, topology))
             for number in range(1, 2 * options.repeats):
                 await_standbys(cluster, standbys)
@@ -178,7 +178,7 @@ def _running(service: Service) -> Iterator[None]:
 
 
 def _tuning(client: Client, name: str, options: argparse.Namespace) -> Tuning:
-    aim, until_s = Aim(p99_ms=options.p99_ms), time.monotonic() + LONGEST_S
+    aim, until_s = TuningAim(p99_ms=options.p99_ms), time.monotonic() + LONGEST_S
     begun: Tuning | None = None
     while time.monotonic() < until_s:
         try:
@@ -238,7 +238,7 @@ def report(options: argparse.Namespace) -> None:
         tuning = Tuning.model_validate_json(json.dumps(found["tuning"]))
         rate, latency = (_ratio(found, each) for each in ("acked_tps", "mean_latency_ms"))
         gains.append(rate)
-        changes = "; ".join(trial.change for trial in tuning.kept) or "as before"
+        changes = "; ".join(trial.change for trial in tuning.improvements) or "as before"
         text = (
             f"×{rate:.2f} at ×{latency:.2f} of the latency; {len(tuning.trials)} trials, {tuning.pause_s:.0f} s paused"
         )

@@ -1,4 +1,4 @@
-"""``stormwright tune``: by hand, as a plan of a service."""
+"""``stormwright tune``: by hand, as a plan of a service, and by trials."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from stormwright.client import Client
+from stormwright.plans.figures import Range
+from stormwright.plans.tuning import Tuning, TuningAim, TuningTrial
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.plans.nimbus import Nimbus
 
@@ -35,12 +38,93 @@ def test_configuration_is_changed_as_a_plan_and_reverted(run, nimbus: Nimbus, po
 def test_wrong_changes_are_refused_with_the_reason(run, nimbus: Nimbus, port: int) -> None:  # noqa: F811
     of = nimbus.now().topologies[0]
     where = ("--service", f"http://{HOST}:{port}")
-    code, _, err = run("tune", of.name, *where)
-    assert code == 2
-    assert "nothing to change: give --set KEY=VALUE or --executors COMPONENT=N" in err
     assert "should be KEY=VALUE, got 'x'" in run("tune", of.name, *where, "--set", "x")[2]
     assert "should be an integer of at least 1, got 'many'" in run("tune", of.name, *where, "--executors", "a=many")[2]
     code, _, err = run("tune", of.name, *where, "--set", "topology.producer.batch.size=20000")
     assert code == 2
     assert "topology.producer.batch.size 20,000 is above half of topology.executor.receive.buffer.size 32,768" in err
     assert "no such topology" in run("tune", "nothing", *where, "--set", f"{PENDING}=10")[2]
+
+
+TUNING = Tuning(
+    id="ab12",
+    topology="words-1-0",
+    name="words",
+    by="anna",
+    reason="faster",
+    begun_ms=0,
+    aim=TuningAim(latency_ms=20.0),
+    max_trials=6,
+    max_pause_s=600.0,
+    state="done",
+    why="no further change is left to try",
+    trials=(
+        TuningTrial(
+            plan="p1",
+            executors={"split": 3},
+            conf={PENDING: 400},
+            predicted=Range(value=1.5, low=1.2, high=1.8),
+            measured=Range(value=1.4, low=1.3, high=1.5),
+            latency=0.8,
+            pause_s=9.0,
+            state="better",
+        ),
+        TuningTrial(
+            plan="p2", predicted=Range(value=1.1, low=1.0, high=1.2), state="taken back", placed=True, why="it is worse"
+        ),
+    ),
+)
+
+
+def test_trials_are_shown_as_they_come_and_as_a_table(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = iter([TUNING.model_copy(update={"state": "running", "trials": ()}), TUNING])
+    calls: list[tuple[object, ...]] = []
+
+    def tune(_: Client, *arguments: object, **more: object) -> Tuning:
+        calls.append((*arguments, more))
+        return next(steps)
+
+    monkeypatch.setattr(Client, "tune", tune)
+    monkeypatch.setattr(Client, "tuning", lambda *_: next(steps))
+    monkeypatch.setattr("stormwright.cli.tune._POLL_S", 0.0)
+    code, out, err = run("tune", "words", "--p99-ms", "50", "--trials", "3", "--all")
+    assert code == 0
+    more = {"any_latency": False, "trials": 3, "pauses_s": 600.0, "dry_run": False}
+    assert calls == [("words", "a better configuration", TuningAim(p99_ms=50.0), more)]
+    assert "`stormwright tune words --stop` ends it" in err
+    assert "split 3, max.spout.pending 400" in out
+    assert "×1.40 (1.30 to 1.50)" in out
+    assert "rate ×1.40, latency ×0.80, paused for 9 s in all" in out
+    assert "trial 2: it is worse" in out
+
+
+def test_tuning_is_shown_and_stopped(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "tuning", lambda *_: TUNING)
+    monkeypatch.setattr(Client, "stop_tuning", lambda *_: TUNING.model_copy(update={"state": "stopped", "trials": ()}))
+    code, out, err = run("tune", "words", "--show", "--json")
+    assert (code, err, json.loads(out)["trials"][1]["placed"]) == (0, "", True)
+    assert "its configuration is as before" in run("tune", "words", "--stop")[1]
+
+
+def test_options_without_effect_are_faults(run) -> None:
+    for given, text in (
+        (("--rate", "100"), "--rate: has a meaning with --least-cores only"),
+        (("--set", "a=1", "--trials", "3"), "--trials: has no effect: --set and --executors change it by hand"),
+        (("--stop", "--dry-run"), "--dry-run: has no effect: --stop begins no tuning"),
+        (("--latency-ms", "0"), "--latency-ms"),
+    ):
+        code, _, err = run("tune", "words", *given)
+        assert code == 2
+        assert text in err
+
+
+def test_topology_without_measurements_waits(run, nimbus: Nimbus, port: int) -> None:  # noqa: F811
+    of = nimbus.now().topologies[0]
+    where = ("--service", f"http://{HOST}:{port}")
+    assert "no such topology" in run("tune", "nothing", *where)[2]
+    assert "there is no tuning" in run("tune", of.name, *where, "--show")[2]
+    client = Client(f"http://{HOST}:{port}", "anna")
+    begun = client.tune(of.name, "faster")
+    assert (begun.state, begun.why) == ("running", "waits until it is measured for a minute")
+    assert client.tunings().tunings == (begun,)
+    assert client.stop_tuning(begun.id, "enough").state == "stopped"

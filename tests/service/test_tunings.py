@@ -18,7 +18,7 @@ from stormwright.errors import ConflictError, InputError, NotFoundError
 from stormwright.model import Problem, Topology
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.plans.plan import Move
-from stormwright.plans.tuning import Aim, Tuning
+from stormwright.plans.tuning import Tuning, TuningAim
 from stormwright.predict.changes import with_executors
 from stormwright.schedulers import make_scheduler
 from tests.service.test_trials import Staying
@@ -118,9 +118,9 @@ def test_changes_that_are_better_stay(begin: Begin) -> None:
     assert found.gain == pytest.approx(1.5, rel=0.1)
     assert found.latency < 1
     assert all(trial.pause_s > 0 for trial in found.trials)
-    # Each that is kept stays in the topology, and each that is taken back has gone.
+    # Each that is better stays in the topology, and each that is taken back has gone.
     wanted = {**T.executor_counts}
-    for trial in found.kept:
+    for trial in found.improvements:
         wanted |= trial.executors
     assert now(service).executor_counts == wanted
 
@@ -139,10 +139,12 @@ def test_change_that_is_no_better_is_taken_back(begin: Begin) -> None:
 @pytest.mark.long
 def test_rate_for_latency_is_no_gain_unless_latency_may_rise(begin: Begin) -> None:
     service = begin(lambda topology: (topology.conf[MAX_SPOUT_PENDING] / PENDING) ** 0.4)
-    assert not tuned(service, trials=3).kept
+    assert not tuned(service, trials=3).improvements
     assert tuned(service, trials=3, any_latency=True).gain > 1.2
     limit = 30.0  # trees of before take 20 ms
-    found = tuned(begin(lambda topology: (topology.conf[MAX_SPOUT_PENDING] / PENDING) ** 0.4), aim=Aim(p99_ms=limit))
+    found = tuned(
+        begin(lambda topology: (topology.conf[MAX_SPOUT_PENDING] / PENDING) ** 0.4), aim=TuningAim(p99_ms=limit)
+    )
     assert found.latency * 20 <= 1.2 * limit  # quantiles are known by buckets of 19 %
 
 

@@ -18,7 +18,7 @@ from stormwright.errors import Fault, InputError
 if TYPE_CHECKING:
     from stormwright.client import Client
     from stormwright.plans.figures import Range
-    from stormwright.plans.tuning import Aim, Tuning
+    from stormwright.plans.tuning import Tuning, TuningAim
 
 #: Options of trials, and of changes by hand.
 _OF_TRIALS = ("rate", "latency_ms", "p99_ms", "any_latency", "least_cores", "trials", "pauses", "dry_run")
@@ -92,7 +92,7 @@ def command(
     would end, or the topology would stand still, are refused, as Nimbus validates none. All workers restart in one
     pause, each with the new configuration; `stormwright revert` brings the former one back.
     """
-    from stormwright.plans.tuning import Aim
+    from stormwright.plans.tuning import TuningAim
 
     client = client_of(address, by)
     if settings or executors:
@@ -105,7 +105,7 @@ def command(
         return
     if rate is not None and not least_cores:
         raise InputError("tune", [Fault("has a meaning with --least-cores only", "--rate")])
-    aim = Aim("cores" if least_cores else "throughput", rate, latency_ms, p99_ms)
+    aim = TuningAim("cores" if least_cores else "throughput", rate, latency_ms, p99_ms)
     found = _tuned(client, topology, reason, aim, any_latency, trials, pauses, dry_run, quiet=as_json)
     _print(found, as_json=as_json)
 
@@ -114,7 +114,7 @@ def _tuned(
     client: Client,
     topology: str,
     reason: str,
-    aim: Aim,
+    aim: TuningAim,
     any_latency: bool,
     trials: int,
     pauses_s: float,
@@ -162,8 +162,8 @@ def _print(tuning: Tuning, *, as_json: bool) -> None:
         for number, trial in enumerate(tuning.trials, 1):
             if trial.why and shows_all():
                 say(f"trial {number}: {trial.why}")
-    kept = tuning.kept
-    if kept:
+    improvements = tuning.improvements
+    if improvements:
         say(f"{quantity} ×{tuning.gain:.2f}, latency ×{tuning.latency:.2f}, paused for {tuning.pause_s:.0f} s in all")
     elif tuning.state != "running":
         say("its configuration is as before")

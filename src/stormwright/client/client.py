@@ -20,7 +20,7 @@ from stormwright.plans.json import placement_to_dict
 from stormwright.plans.modes import Modes, MoveKind
 from stormwright.plans.plan import Goal, Plan
 from stormwright.plans.states import PlanState
-from stormwright.plans.tuning import FASTER, Aim, Tuning
+from stormwright.plans.tuning import FASTER, Tuning, TuningAim
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -171,7 +171,7 @@ class Client:
         self,
         topology: str,
         reason: str,
-        aim: Aim = FASTER,
+        aim: TuningAim = FASTER,
         *,
         any_latency: bool = False,
         trials: int = 6,

@@ -10,7 +10,7 @@ from stormwright.model.assignment import TopologyAssignment
 from stormwright.plans.figures import MoveKindReport, Shape, StageEvaluation
 from stormwright.plans.modes import AnomalyKind, Mode, Modes, MoveKind, RequestShape, Response
 from stormwright.plans.plan import Goal, Plan, PlanSummary
-from stormwright.plans.tuning import FASTER, Aim, Tuning
+from stormwright.plans.tuning import FASTER, Tuning, TuningAim
 
 #: Reason and author of a change; both stay in the history.
 Reason = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -105,9 +105,9 @@ class TuningRequest(RequestShape):
     Parameters
     ----------
     reason, by
-        Reason and author.
+        Reason and author, for the history.
     topology
-        Its name or id.
+        Name or id of the topology.
     aim
         Aim of its configuration.
     any_latency
@@ -121,7 +121,7 @@ class TuningRequest(RequestShape):
     reason: Reason
     by: Who
     topology: Annotated[str, Field(min_length=1, max_length=500)]
-    aim: Aim = FASTER
+    aim: TuningAim = FASTER
     any_latency: bool = False
     trials: Annotated[int, Field(ge=1, le=100)] = 6
     pauses_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0

@@ -99,16 +99,16 @@ def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
 
 
 class Proposals:
-    """Proposals for one problem, which share the predictions of what runs.
+    """Proposals for one problem, which share the predictions of the current placement.
 
     Parameters
     ----------
     problem
-        What runs now under the load measured last.
+        Current problem under the newest load.
     goals
         Goals of all requests.
     inputs
-        As for `propose`.
+        Schedulers, budget and other limits, as for `propose`.
     """
 
     def __init__(self, problem: Problem, goals: tuple[str, ...], inputs: PlanInputs) -> None:

@@ -18,7 +18,7 @@ from stormwright.model.cluster import WorkerSlot
 from stormwright.model.cost import Cost
 from stormwright.plans.figures import PlannedTopology, Shape, Side, StageEvaluation
 from stormwright.plans.states import PlanState, StepState
-from stormwright.plans.tuning import FASTER, Aim
+from stormwright.plans.tuning import FASTER, TuningAim
 
 #: Origin of a plan: the service decided it, a person asked for it, a node is drained, or moves are rolled back.
 Origin = Literal["service", "person", "drain", "rollback"]
@@ -343,7 +343,7 @@ class Plan(PlanSummary):
     promises: dict[str, Promise] = Field(default_factory=dict)
     because: Because = ""
     trial: bool = False
-    aim: Aim = FASTER
+    aim: TuningAim = FASTER
     moving: tuple[str, ...] = ()
     moving_s: float | None = None
     left_s: float | None = None

@@ -10,14 +10,14 @@ from pydantic import Field
 from stormwright.plans.figures import Range, Shape
 
 #: ``running`` (a trial is planned, applied or evaluated, or waits for its turn), ``done`` (no further trial is worth
-#: it), ``stopped`` (by a person), ``failed`` (a trial could neither be kept nor taken back, or the topology is gone).
+#: it), ``stopped`` (by a person), ``failed`` (a trial could neither stay nor be taken back, or the topology is gone).
 TuningState = Literal["running", "done", "stopped", "failed"]
 
 _Positive = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True)
-class Aim:
+class TuningAim:
     """Aim of a topology's configuration.
 
     Parameters
@@ -50,18 +50,18 @@ class Aim:
 
 
 #: The aim of a trial that only has to be better.
-FASTER = Aim()
+FASTER = TuningAim()
 
 
-class Trial(Shape):
+class TuningTrial(Shape):
     """One trial of a tuning: a plan that stays only if its topology is measurably better.
 
     Parameters
     ----------
     plan
-        Its plan (id).
+        Id of the plan that carries it out.
     executors, conf, placed
-        Changes against the configuration that the topology had then, and whether it was placed anew.
+        Changes against the configuration that the topology had then, and whether it was placed again.
     features
         The change as `stormwright.controller.tuning.effects` has it.
     modelled, predicted
@@ -71,7 +71,7 @@ class Trial(Shape):
     pause_s
         Seconds for which the topology was paused, both ways.
     state
-        ``running``, ``kept``, ``taken back``, or ``failed``.
+        ``running``, ``better``, ``taken back``, or ``failed``.
     why
         Why it was taken back or failed.
     """
@@ -86,7 +86,7 @@ class Trial(Shape):
     measured: Range | None = None
     latency: float | None = None
     pause_s: float = 0.0
-    state: Literal["running", "kept", "taken back", "failed"] = "running"
+    state: Literal["running", "better", "taken back", "failed"] = "running"
     why: str = ""
 
     @property
@@ -94,7 +94,7 @@ class Trial(Shape):
         """The change as text."""
         executors = [f"{name} {count}" for name, count in self.executors.items()]
         conf = [f"{key.removeprefix('topology.')} {value}" for key, value in self.conf.items()]
-        return ", ".join([*executors, *conf, *(["placed anew"] if self.placed else [])])
+        return ", ".join([*executors, *conf, *(["placed again"] if self.placed else [])])
 
 
 class Tuning(Shape):
@@ -106,8 +106,9 @@ class Tuning(Shape):
         Its identifier, and the id and name of the topology.
     by, reason, begun_ms
         Author, reason, and begin in ms since 1970.
-    aim
-        What is wanted.
+    aim, any_latency
+        Its aim, and whether the latency may rise where it has no limit; else the latency before the first trial is the
+        limit.
     max_trials, max_pause_s
         Budget: number of trials, and seconds of all their pauses together.
     state, why
@@ -126,25 +127,26 @@ class Tuning(Shape):
     by: str
     reason: str
     begun_ms: int
-    aim: Aim
-    max_trials: int
-    max_pause_s: float
+    aim: TuningAim
+    any_latency: bool = False
+    max_trials: int = 6
+    max_pause_s: float = 600.0
     state: TuningState = "running"
     why: str = ""
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[TuningTrial, ...] = ()
     plan: str = ""
     dry_run: bool = False
 
     @property
-    def kept(self) -> list[Trial]:
-        """The trials that stay."""
-        return [trial for trial in self.trials if trial.state == "kept"]
+    def improvements(self) -> list[TuningTrial]:
+        """The trials that were better, and stay."""
+        return [trial for trial in self.trials if trial.state == "better"]
 
     @property
     def gain(self) -> float:
         """Measured multiple of the aim's quantity since the begin."""
         gain = 1.0
-        for trial in self.kept:
+        for trial in self.improvements:
             gain *= (trial.measured and trial.measured.value) or 1.0
         return gain
 
@@ -152,7 +154,7 @@ class Tuning(Shape):
     def latency(self) -> float:
         """Measured multiple of the mean latency since the begin."""
         latency = 1.0
-        for trial in self.kept:
+        for trial in self.improvements:
             latency *= trial.latency or 1.0
         return latency
 

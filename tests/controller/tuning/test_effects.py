@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.tuning.effects import PRIORS, Effects, Outcome, features_of
-from stormwright.controller.tuning.knobs import ASLEEP, Change
+from stormwright.controller.tuning.knobs import ASLEEP, ConfigChange
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from tests.controller.builders import topology
 
@@ -16,10 +16,10 @@ T = topology("t", spouts=2, bolts=4)
 
 
 def test_features_are_logarithms_of_multiples() -> None:
-    change = Change({"b-bolt": 2}, {MAX_SPOUT_PENDING: 400, **ASLEEP})
+    change = ConfigChange({"b-bolt": 2}, {MAX_SPOUT_PENDING: 400, **ASLEEP})
     found = features_of(T, change, {MAX_SPOUT_PENDING: 200})
     assert found == {"bolts": pytest.approx(log(0.5)), "pending": pytest.approx(log(2)), "asleep": 1.0}
-    assert features_of(T, Change(), {}) == {}
+    assert features_of(T, ConfigChange(), {}) == {}
 
 
 def test_posterior_is_that_of_a_gaussian_process() -> None:
@@ -46,7 +46,7 @@ def test_posterior_is_that_of_a_gaussian_process() -> None:
     assert found.sd == pytest.approx(float(np.hypot(sd[0], 0.05)))
 
 
-def test_own_trials_tell_more_than_those_of_others() -> None:
+def test_own_trials_count_more_than_those_of_others() -> None:
     features = {"asleep": 1.0}
     own, others = (Effects([Outcome(name, features, 1.0, 1.6, 0.02)] * 2, "a").of(features) for name in ("a", "b"))
     assert own.mean > others.mean > Effects([], "a").of(features).mean

@@ -282,6 +282,28 @@ def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
         nimbus.end()
 
 
+def test_topology_is_tuned_by_its_page(tmp_path: Path) -> None:
+    t = topology("t")
+    nimbus = Nimbus(tmp_path, problem([t], current={t.id: on("n0", "n1")}))
+    try:
+        with over_nimbus(nimbus) as browser:
+            here = f"/topologies/{t.id}"
+            assert "one that is not measurably better is taken back" in browser.get(here).visible_text
+            form = {"quantity": "throughput", "latency_ms": "25.5", "by": "anna", "reason": "more"}
+            assert browser.post(f"{here}/tune", **form) == here
+            page = browser.get(here).visible_text
+            assert "Running: highest rate, mean latency up to 25.5 ms" in page
+            assert "By anna: more" in page
+            assert "is being tuned already" in browser.refused(f"{here}/tune", 409, **form)
+            assert browser.post(f"{here}/stop-tuning", by="bob", reason="enough") == here
+            assert "bob: enough" in browser.get(here).visible_text.lower()
+            for wrong in ("0", "-1", "nan", "many"):
+                text = f"should be a number of ms from 1 on, got {wrong}"
+                assert text in browser.refused(f"{here}/tune", 400, **{**form, "latency_ms": wrong})
+    finally:
+        nimbus.end()
+
+
 def test_overview_lists_only_plans_with_moves(tmp_path: Path) -> None:
     nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
     try:

@@ -296,7 +296,7 @@ def test_whatever_is_sent_nothing_breaks(port: int) -> None:
     for number in range(300):
         each = rng.choice(EVERY_ENDPOINT)
         names = {"plan": rng.choice(["x", "%00", "..", "%c3"]), "n": rng.choice(["0", "-1", "9" * 30])}
-        names |= {"node": rng.choice(["x", "%00", "..", "host0"])}
+        names |= {name: rng.choice(["x", "%00", "..", "host0"]) for name in ("node", "tuning")}
         path = each.path.format(**names)
         query = rng.choice(["", "?limit=-1", "?before=99999999999999999999", "?state=%ff", "?limit=0&limit=1"])
         code, answer = ask(port, each.method, path + query, rng.choice(parts) if each.takes else None)

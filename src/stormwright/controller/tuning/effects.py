@@ -1,7 +1,7 @@
 """Effects of changes beyond the prediction of the model, as learned from trials.
 
 The logarithm of a measured multiple over the predicted one is linear in the features of a change, with a coefficient
-for each that varies between topologies. So the trials of other topologies tell about this one, and its own more. The
+for each that varies between topologies. So the trials of other topologies count for this one, and its own more. The
 posterior of such a model is in closed form (C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine
 Learning, 2006, section 2.1, ISBN 026218253X).
 """
@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stormwright.controller.tuning.knobs import PARKS_KEY, Change, parks_of
+from stormwright.controller.tuning.knobs import PARKS_KEY, ConfigChange, parks_of
 from stormwright.model import Topology
 from stormwright.model.arrays import is_amount
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.requests import ACKER
 
 
-class Prior(NamedTuple):
+class EffectPrior(NamedTuple):
     """Coefficient of a feature before any trial: its mean, its standard deviation, and that between topologies."""
 
     mean: float
@@ -29,23 +29,23 @@ class Prior(NamedTuple):
     between: float
 
 
-#: Features: logarithms of multiples, whether idle threads sleep at once, and whether a topology is placed anew. More
+#: Features: logarithms of multiples, whether idle threads sleep at once, and whether a topology is placed again. More
 #: pending trees bring something even where the model sees none of it, and placements promise more than comes of them;
 #: of the rest the model is right in the mean (docs/results/storm-knobs.md).
-PRIORS: Final[Mapping[str, Prior]] = {
-    "bolts": Prior(0.0, 0.2, 0.1),
-    "spouts": Prior(0.0, 0.2, 0.1),
-    "ackers": Prior(0.0, 0.15, 0.1),
-    "pending": Prior(0.2, 0.15, 0.1),
-    "asleep": Prior(0.0, 0.15, 0.1),
-    "placed": Prior(-0.1, 0.15, 0.1),
+PRIORS: Final[Mapping[str, EffectPrior]] = {
+    "bolts": EffectPrior(0.0, 0.2, 0.1),
+    "spouts": EffectPrior(0.0, 0.2, 0.1),
+    "ackers": EffectPrior(0.0, 0.15, 0.1),
+    "pending": EffectPrior(0.2, 0.15, 0.1),
+    "asleep": EffectPrior(0.0, 0.15, 0.1),
+    "placed": EffectPrior(-0.1, 0.15, 0.1),
 }
 
 #: Standard deviation of what no feature tells, and of a measurement without an interval.
 _UNTOLD, _UNKNOWN = 0.05, 0.2
 
 
-class Estimate(NamedTuple):
+class LogEffect(NamedTuple):
     """A logarithm of a multiple: mean and standard deviation."""
 
     mean: float
@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
     quantity: str = "throughput"
 
 
-def features_of(topology: Topology, change: Change, defaults: Mapping[str, Any]) -> dict[str, float]:
+def features_of(topology: Topology, change: ConfigChange, defaults: Mapping[str, Any]) -> dict[str, float]:
     """Return the features of a change that are not zero.
 
     Parameters
@@ -71,7 +71,7 @@ def features_of(topology: Topology, change: Change, defaults: Mapping[str, Any])
     topology
         The topology before it.
     change
-        The change.
+        Change of its executors and configuration.
     defaults
         Configuration of the cluster.
     """
@@ -105,7 +105,7 @@ class Effects:
     outcomes
         Trials of all topologies.
     topology
-        Name of the topology that is tuned: its own trials tell more about it.
+        Name of the topology that is tuned: its own trials count more.
     """
 
     def __init__(self, outcomes: Sequence[Outcome], topology: str) -> None:
@@ -123,11 +123,11 @@ class Effects:
         self._covariance = np.linalg.inv(precision)  # (2.8) of the book
         self._mean = self._covariance @ (whole.T / noise) @ residual + np.concatenate([mean, 0.0 * mean])
 
-    def of(self, features: Mapping[str, float]) -> Estimate:
+    def of(self, features: Mapping[str, float]) -> LogEffect:
         """Return the logarithm of the multiple by which a change does better than the model predicts."""
         row = np.tile(_row(features), 2)
         variance = float(row @ self._covariance @ row) + _UNTOLD**2
-        return Estimate(float(row @ self._mean), variance**0.5)
+        return LogEffect(float(row @ self._mean), variance**0.5)
 
 
 def _row(features: Mapping[str, float]) -> list[float]:

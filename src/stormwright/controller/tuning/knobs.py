@@ -26,7 +26,7 @@ _OF_ONE, _OF_ALL, _OF_PENDING = (0.5, 2.0), (0.7, 0.5), (0.5, 1.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Change:
+class ConfigChange:
     """A change of one topology.
 
     Parameters
@@ -34,36 +34,36 @@ class Change:
     executors, conf
         Executors by component (id), and values by key of its configuration.
     placed
-        Whether it is placed anew; else executors stay where most of their tasks are.
+        Whether it is placed again; else executors stay where most of their tasks are.
     """
 
     executors: Mapping[str, int] = field(default_factory=dict)
     conf: Mapping[str, Any] = field(default_factory=dict)
     placed: bool = False
 
-    def __and__(self, other: Change) -> Change:
+    def __and__(self, other: ConfigChange) -> ConfigChange:
         both = {**self.executors, **other.executors}, {**self.conf, **other.conf}
-        return Change(*both, self.placed or other.placed)
+        return ConfigChange(*both, self.placed or other.placed)
 
-    def overlaps(self, other: Change) -> bool:
+    def overlaps(self, other: ConfigChange) -> bool:
         """Return whether both change the same."""
         same = self.executors.keys() & other.executors.keys() or self.conf.keys() & other.conf.keys()
         return bool(same) or (self.placed and other.placed)
 
-    def of(self, topology: Topology) -> Change:
+    def of(self, topology: Topology) -> ConfigChange:
         """Return the part of it that differs from the topology."""
         counts = topology.executor_counts
         executors = {each: n for each, n in self.executors.items() if counts.get(each) != n}
         conf = {key: value for key, value in self.conf.items() if topology.conf.get(key) != value}
-        return Change(executors, conf, self.placed)
+        return ConfigChange(executors, conf, self.placed)
 
 
-def changes_of(problem: Problem, index: int) -> list[Change]:
+def changes_of(problem: Problem, index: int) -> list[ConfigChange]:
     """Return changes of one knob each of a topology (by index), none of which is none."""
     topology = problem.topologies[index]
     conf = {**problem.conf, **topology.conf}
-    found = [Change(placed=True), *_executors(topology), *_pending(conf), *_waits(conf)]
-    return [change for each in found if (change := each.of(topology)) != Change()]
+    found = [ConfigChange(placed=True), *_executors(topology), *_pending(conf), *_waits(conf)]
+    return [change for each in found if (change := each.of(topology)) != ConfigChange()]
 
 
 def parks_of(conf: Mapping[str, Any]) -> float:
@@ -72,7 +72,7 @@ def parks_of(conf: Mapping[str, Any]) -> float:
     return parks if is_amount(parks) else _PARKS
 
 
-def _executors(topology: Topology) -> Iterator[Change]:
+def _executors(topology: Topology) -> Iterator[ConfigChange]:
     counts = topology.executor_counts
     tasks = dict(zip((each.id for each in topology.components), tasks_of(topology).tolist(), strict=True))
     bolts = [each.id for each in topology.components if each.type == "bolt" and not each.id.startswith("__")]
@@ -82,20 +82,20 @@ def _executors(topology: Topology) -> Iterator[Change]:
         wanted = {now - 1, now + 1, *(ceil(factor * now) for factor in _OF_ONE)}
         for count in sorted(wanted):
             if 1 <= count <= tasks[name]:
-                yield Change({name: count})
+                yield ConfigChange({name: count})
     if counts.get(ACKER, 0) > 1:
-        yield Change({ACKER: 1})
+        yield ConfigChange({ACKER: 1})
     for factor in _OF_ALL:
-        yield Change({name: max(round(factor * counts[name]), 1) for name in bolts})
+        yield ConfigChange({name: max(round(factor * counts[name]), 1) for name in bolts})
 
 
-def _pending(conf: Mapping[str, Any]) -> Iterator[Change]:
+def _pending(conf: Mapping[str, Any]) -> Iterator[ConfigChange]:
     now = conf.get(MAX_SPOUT_PENDING)
     if is_amount(now) and now > 0:
         for factor in _OF_PENDING:
-            yield Change(conf={MAX_SPOUT_PENDING: max(round(factor * now), 1)})
+            yield ConfigChange(conf={MAX_SPOUT_PENDING: max(round(factor * now), 1)})
 
 
-def _waits(conf: Mapping[str, Any]) -> Iterator[Change]:
+def _waits(conf: Mapping[str, Any]) -> Iterator[ConfigChange]:
     if parks_of(conf) > 0:
-        yield Change(conf=ASLEEP)
+        yield ConfigChange(conf=ASLEEP)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from stormwright.controller.reconfigure import reconfigured
-from stormwright.controller.tuning.knobs import Change
+from stormwright.controller.tuning.knobs import ConfigChange
 from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.flow.profile import Profile
@@ -27,7 +27,7 @@ class PollingCost:
     Parameters
     ----------
     problem
-        What runs, with the measured load.
+        Current problem with the measured load.
     index
         Index of the topology.
     """
@@ -42,7 +42,7 @@ class PollingCost:
         self._polls_per_s, self._all_cores = _polls_of(problem, profile, index), self._cpu_cores()
         self._cores = min(self._cores, _MOST * self._all_cores)
 
-    def gain(self, change: Change) -> float:
+    def gain(self, change: ConfigChange) -> float:
         """Return the multiple of the rate on full nodes by the polls of a changed topology."""
         if not self._cores or not self._polls_per_s:
             return 1.0
@@ -53,7 +53,7 @@ class PollingCost:
         return (self._all_cores - cores) / (self._all_cores - self._cores)
 
     def _cpu_cores(self) -> float:
-        """Return the CPU of the topology's workers, without what they take at no rate, in cores."""
+        """Return the CPU of the topology's workers, without their base CPU, in cores."""
         problem = self._problem
         own, slots = problem.executors_of(self._index), problem.current_slot
         on, nodes = slots != UNPLACED, len(problem.supervisors)

@@ -20,8 +20,8 @@ from stormwright.controller.objectives.outlook import THROUGHPUT
 from stormwright.controller.propose import Proposals, propose
 from stormwright.controller.reconfigure import by_tasks, reconfigured
 from stormwright.controller.requests import NoPlan, Place, PlanInputs
-from stormwright.controller.tuning.effects import Effects, Estimate, features_of
-from stormwright.controller.tuning.knobs import Change, changes_of
+from stormwright.controller.tuning.effects import Effects, LogEffect, features_of
+from stormwright.controller.tuning.knobs import ConfigChange, changes_of
 from stormwright.controller.tuning.polls import PollingCost
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment
@@ -29,7 +29,7 @@ from stormwright.model.answer import name_slots
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.plans.figures import Range
 from stormwright.plans.plan import Plan, Promise
-from stormwright.plans.tuning import Aim
+from stormwright.plans.tuning import TuningAim
 from stormwright.predict.fixed_point import waiting
 from stormwright.predict.flow.layout import FlowLayout
 
@@ -70,7 +70,7 @@ class TrialInputs:
     plan
         Schedulers and limits of plans.
     scheduler
-        Places the topology anew, around all others.
+        Places the topology again, around all others.
     effects
         Effects of changes beyond the model.
     tried
@@ -84,7 +84,7 @@ class TrialInputs:
     plan: PlanInputs
     scheduler: Scheduler
     effects: Effects
-    tried: Sequence[Change] = ()
+    tried: Sequence[ConfigChange] = ()
     latency: Latency = field(default_factory=Latency)
     max_pause_s: float = inf
 
@@ -109,11 +109,11 @@ class Candidate:
         Probability that the topology is at its limit, so that a higher one shows.
     """
 
-    change: Change
+    change: ConfigChange
     plan: Plan
     features: Mapping[str, float]
     modelled: float
-    expected: Estimate
+    expected: LogEffect
     latency: float
     improvement: float
     full: float
@@ -125,8 +125,19 @@ class Candidate:
         return Range(value=exp(mean), low=exp(mean - _Z * sd), high=exp(mean + _Z * sd))
 
 
-def next_trial(problem: Problem, topology: str, aim: Aim, inputs: TrialInputs) -> Candidate | NoPlan:
-    """Return the next trial of a topology (id), or why none is worth it.
+def next_trial(problem: Problem, topology: str, aim: TuningAim, inputs: TrialInputs) -> Candidate | NoPlan:
+    """Return the next trial, or why none is worth it.
+
+    Parameters
+    ----------
+    problem
+        Current problem under the newest load.
+    topology
+        Id of the topology.
+    aim
+        Aim of its configuration.
+    inputs
+        Schedulers, effects, earlier trials and measured latency.
 
     Raises
     ------
@@ -166,7 +177,7 @@ def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
 
 
 class _Search:
-    def __init__(self, problem: Problem, index: int, aim: Aim, inputs: TrialInputs) -> None:
+    def __init__(self, problem: Problem, index: int, aim: TuningAim, inputs: TrialInputs) -> None:
         self._problem, self._index, self._aim, self._inputs = problem, index, aim, inputs
         self._topology = problem.topologies[index]
         self._polls = PollingCost(problem, index)
@@ -196,7 +207,7 @@ class _Search:
         parts = [min(max((each - _HALF) / _HALF, 0.0), 1.0) for each in (rate, self._busiest)]
         return max(self._pending, *parts)
 
-    def candidates(self, changes: Sequence[Change]) -> Iterator[Candidate]:
+    def candidates(self, changes: Sequence[ConfigChange]) -> Iterator[Candidate]:
         """Yield changes that are allowed, were not tried, and can be predicted."""
         for change in changes:
             tried = (each.of(self._topology) for each in self._inputs.tried)
@@ -223,7 +234,7 @@ class _Search:
             best = more
         return best
 
-    def request(self, change: Change) -> Place:
+    def request(self, change: ConfigChange) -> Place:
         """Return the request for a change."""
         topology = self._topology.id
         executors = {topology: change.executors} if change.executors else {}
@@ -231,8 +242,8 @@ class _Search:
         placed = {topology: self._placement(change)} if change.placed or change.executors else {}
         return Place(placed, executors, conf, origin="person", goals=(THROUGHPUT,))
 
-    def _placement(self, change: Change) -> TopologyAssignment:
-        """Return the placement of a change with other executors, or of one that is placed anew.
+    def _placement(self, change: ConfigChange) -> TopologyAssignment:
+        """Return the placement of a change with other executors, or of one that is placed again.
 
         Raises
         ------
@@ -250,10 +261,10 @@ class _Search:
 
     def _together(self, one: Candidate, other: Candidate) -> float:
         """Return the expected improvement by two changes as if neither changed the effect of the other."""
-        expected = Estimate(one.expected.mean + other.expected.mean, one.expected.sd)
+        expected = LogEffect(one.expected.mean + other.expected.mean, one.expected.sd)
         return self._improvement(expected, {**one.features, **other.features}, one.latency + other.latency)
 
-    def _candidate(self, change: Change) -> Candidate | None:
+    def _candidate(self, change: ConfigChange) -> Candidate | None:
         try:
             plan = self._proposals.of(self.request(change))
         except InputError:  # workers would end with it, or there is no room
@@ -268,7 +279,7 @@ class _Search:
         multiple *= self._polls.gain(change)
         features = features_of(self._topology, change, self._problem.conf)
         beyond = self._inputs.effects.of(features)
-        expected = Estimate(log(multiple) + beyond.mean, beyond.sd)
+        expected = LogEffect(log(multiple) + beyond.mean, beyond.sd)
         latency = self._latency(features, expected, promise)
         full = self._full(promise)
         improvement = full * self._improvement(expected, features, latency)
@@ -276,11 +287,11 @@ class _Search:
 
     @cached_property
     def _by_pending(self) -> bool:
-        """Whether the number of pending trees is what limits the rate, so that the latency follows from it."""
+        """Whether the number of pending trees limits the rate, so that the latency follows from it."""
         conf = {**self._problem.conf, **self._topology.conf}
         return self._aim.quantity == "throughput" and bool(conf.get(MAX_SPOUT_PENDING))
 
-    def _latency(self, features: Mapping[str, float], expected: Estimate, promise: Promise) -> float:
+    def _latency(self, features: Mapping[str, float], expected: LogEffect, promise: Promise) -> float:
         """Return the logarithm of the expected multiple of the mean latency.
 
         At a limit of pending trees that is reached it follows from Little's law (doi:10.1287/opre.9.3.383).
@@ -290,7 +301,7 @@ class _Search:
         multiple = promise.full_latency if self._aim.quantity == "throughput" else promise.latency
         return log(multiple) if multiple else 0.0
 
-    def _improvement(self, expected: Estimate, features: Mapping[str, float], latency: float) -> float:
+    def _improvement(self, expected: LogEffect, features: Mapping[str, float], latency: float) -> float:
         """Return the expected improvement of a logarithm over none, as far as limits of latency hold.
 
         At a limit of pending trees the latency falls as the rate rises, so a limit is one of the least improvement;

@@ -30,7 +30,7 @@ from stormwright.model import LoadProfile, Problem, TopologyAssignment, WorkerSl
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic_matrix import traffic_under
 from stormwright.plans.plan import Promise
-from stormwright.plans.tuning import FASTER, Aim
+from stormwright.plans.tuning import FASTER, TuningAim
 from stormwright.predict.fixed_point import waiting
 
 #: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
@@ -103,7 +103,7 @@ class MovedTopology:
     executors: Mapping[str, int] = field(default_factory=dict)
     conf: Mapping[str, Any] = field(default_factory=dict)
     trial: bool = False
-    aim: Aim = FASTER
+    aim: TuningAim = FASTER
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Pending:
         """
         moved = dict(raw["moved"])
         moved["promise"] = Promise(**moved["promise"])
-        moved["aim"] = Aim(**moved.get("aim", {}))
+        moved["aim"] = TuningAim(**moved.get("aim", {}))
         for name in ("before", "after"):
             moved[name] = _placement(moved[name])
         before, young = (tuple(Sample(**sample) for sample in raw[name]) for name in ("before", "young"))
@@ -271,7 +271,7 @@ class MoveEvaluator:
         return _beyond_limits(aim, before, after)
 
     def _both(self, pending: Pending) -> tuple[list[Sample], list[Sample]]:
-        """Return the windows before and after a move by which it is judged."""
+        """Return the windows before and after a move by which it is evaluated."""
         return warm(pending.before) or list(pending.before), self._counting(pending)[: self._after]
 
     def recent(self, topology: str, since_ms: float) -> list[Sample]:
@@ -432,7 +432,7 @@ def _cpu(samples: Sequence[Sample], tracked: bool) -> list[float]:
 
 
 def _better(
-    aim: Aim, before: Sequence[Sample], after: Sequence[Sample], confidence: float
+    aim: TuningAim, before: Sequence[Sample], after: Sequence[Sample], confidence: float
 ) -> tuple[float | None, float | None]:
     """Return the interval of the multiple by which a topology is better: of its rate, or of its trees for a CPU."""
     tracked = all(sample.acked for sample in before)
@@ -445,7 +445,7 @@ def _better(
     return ratio_interval(x, y, 1.0, confidence)
 
 
-def _beyond_limits(aim: Aim, before: Sequence[Sample], after: Sequence[Sample]) -> str:
+def _beyond_limits(aim: TuningAim, before: Sequence[Sample], after: Sequence[Sample]) -> str:
     """Return which limit of an aim is exceeded after a change; empty for none."""
     rate_tps, wanted_tps = (float(np.mean([each.acked_tps for each in samples])) for samples in (after, before))
     if aim.quantity == "cores" and rate_tps < HELD * min(aim.rate_tps or wanted_tps, wanted_tps):

@@ -15,7 +15,7 @@ from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
 from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotFoundError
 from stormwright.model import Problem
-from stormwright.plans.tuning import Aim
+from stormwright.plans.tuning import TuningAim
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change, Trials
@@ -135,7 +135,7 @@ def tune(known: DashboardState, topology: str, form: Form) -> str:
     if limit and not re.fullmatch(r"0*[1-9]\d{0,8}(\.\d{1,6})?", limit):
         raise InputError("form", [Fault(f"should be a number of ms from 1 on, got {limit}", "latency")])
     quantity: Literal["throughput", "cores"] = "cores" if _one(form, "quantity") == "cores" else "throughput"
-    aim = Aim(quantity, latency_ms=float(limit) if limit else None)
+    aim = TuningAim(quantity, latency_ms=float(limit) if limit else None)
     request = {"topology": topology, "aim": aim, **_author_and_reason(form)}
     tunings.start(_shaped(shapes.TuningRequest, request))
     return f"/topologies/{quote(topology, safe='')}"

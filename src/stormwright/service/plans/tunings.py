@@ -18,7 +18,7 @@ from stormwright.client import shapes
 from stormwright.controller.description import FigureSources
 from stormwright.controller.requests import NoPlan, PlanInputs
 from stormwright.controller.tuning.effects import Effects, Outcome
-from stormwright.controller.tuning.knobs import Change
+from stormwright.controller.tuning.knobs import ConfigChange
 from stormwright.controller.tuning.search import Candidate, Latency, TrialInputs, next_trial
 from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, suggestion_for
 from stormwright.history.evaluation.moves import BEFORE_S, CORES, EARLY_WINDOWS, LATENCY, THROUGHPUT
@@ -28,7 +28,7 @@ from stormwright.model import Problem, Scheduler
 from stormwright.model.problem import topologies_called
 from stormwright.plans.figures import Range
 from stormwright.plans.plan import Plan
-from stormwright.plans.tuning import Aim, Trial, Tuning, TuningState
+from stormwright.plans.tuning import Tuning, TuningAim, TuningState, TuningTrial
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_queue import MakePlan
 from stormwright.service.plans.store import PlanStore
@@ -65,7 +65,7 @@ class Planner(Protocol):
 
 @dataclass(frozen=True)
 class TuningStorage:
-    """What tunings need besides plans.
+    """Storage of tunings besides plans, and measured windows.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class TuningService:
         InputError
             There is no such topology.
         ConflictError
-            It is being tuned already, or was measured for too short a time.
+            It is being tuned already.
         """
         problem = self._planner.now()
         called = topologies_called(problem, request.topology)
@@ -150,12 +150,6 @@ class TuningService:
             text = "several topologies have this name" if called else f"no such topology{near}"
             raise InputError("tuning", [Fault(text, "$.topology")])
         topology = problem.topologies[called[0]]
-        samples = self._measured(topology.id)
-        if len(samples) < EARLY_WINDOWS:
-            raise ConflictError(f"{topology.name} was measured for too short a time: try again in a minute")
-        aim = request.aim
-        if aim.quantity == "throughput" and not request.any_latency and aim.latency_ms is None and aim.p99_ms is None:
-            aim = replace(aim, latency_ms=_latency(samples).mean_ms)
         tuning = Tuning(
             id=secrets.token_hex(4),
             topology=topology.id,
@@ -163,7 +157,8 @@ class TuningService:
             by=request.by,
             reason=request.reason,
             begun_ms=round(1000 * self._plans.clock.time()),
-            aim=aim,
+            aim=request.aim,
+            any_latency=request.any_latency,
             max_trials=request.trials,
             max_pause_s=request.pauses_s,
             dry_run=request.dry_run,
@@ -213,8 +208,12 @@ class TuningService:
         if tuning.pause_s >= tuning.max_pause_s:
             self._end(tuning, "done", f"its trials have paused it for {tuning.pause_s:.0f} s")
             return
-        if len(self._measured(tuning.topology)) < EARLY_WINDOWS:
+        samples, aim = self._measured(tuning.topology), tuning.aim
+        if len(samples) < EARLY_WINDOWS:
+            self._wait(tuning, "waits until it is measured for a minute")
             return
+        if aim.quantity == "throughput" and not (tuning.any_latency or aim.latency_ms or aim.p99_ms):
+            self._update(tuning.id, aim=replace(aim, latency_ms=_latency(samples).mean_ms))
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             return self._propose(tuning.id, problem, sources)
@@ -222,7 +221,7 @@ class TuningService:
         try:
             plan = self._planner.add_trial(tuning, make)
         except ConflictError as error:
-            self._retry(tuning, str(error))
+            self._wait(tuning, str(error), AGAIN_S)
             return
         self._update(tuning.id, plan=plan, why="")
 
@@ -244,7 +243,7 @@ class TuningService:
         if isinstance(found, NoPlan):
             self._end(tuning, "done", found.reason)
             return found
-        trial = Trial(
+        trial = TuningTrial(
             plan=tuning.plan,
             executors=dict(found.change.executors),
             conf=dict(found.change.conf),
@@ -277,11 +276,11 @@ class TuningService:
             elif not plan.auto_apply and not self._planner.waits_for_person:
                 self._plans.transition(plan.id, "discarded", plan.why)
                 self._update(tuning.id, plan="", trials=tuning.trials[:-1])
-                self._retry(tuning, plan.why)
+                self._wait(tuning, plan.why, AGAIN_S)
             return
         self._note_outcome(tuning, trial, self._plans.plan(plan.id))
 
-    def _note_outcome(self, tuning: Tuning, trial: Trial, plan: Plan) -> None:
+    def _note_outcome(self, tuning: Tuning, trial: TuningTrial, plan: Plan) -> None:
         entries = [plan.decision, *(each.decision for each in self._plans.rollbacks_of(plan.id))]
         known = [entry for entry in entries if entry is not None]
         evaluations = {
@@ -290,14 +289,14 @@ class TuningService:
         }
         measured = _multiple(tuning.aim, evaluations)
         latency = evaluations[LATENCY].measured if LATENCY in evaluations else None
-        state: Literal["kept", "taken back", "failed"] = "failed"
+        state: Literal["better", "taken back", "failed"] = "failed"
         if plan.state == "done":
-            state = "kept"
+            state = "better"
         elif plan.state == "rolled_back":
             state = "taken back"
         update = {
             "state": state,
-            "why": "" if state == "kept" else plan.why,
+            "why": "" if state == "better" else plan.why,
             "measured": measured,
             "latency": latency,
             "pause_s": sum(self._journal.pause_of(entry, tuning.topology) for entry in known),
@@ -310,7 +309,7 @@ class TuningService:
         if state == "failed" and tuning.state == "running":
             self._end(tuning, "failed", f"a trial is {plan.state}: {plan.why}")
 
-    def _learn(self, tuning: Tuning, trial: Trial, measured: Range) -> None:
+    def _learn(self, tuning: Tuning, trial: TuningTrial, measured: Range) -> None:
         low, high, value = measured.low, measured.high, measured.value or 1.0
         sd = (ln(high) - ln(low)) / 3.92 if low and high and low > 0 else None
         outcome = Outcome(tuning.name, trial.features, trial.modelled, value, sd, tuning.aim.quantity)
@@ -318,9 +317,10 @@ class TuningService:
             self._outcomes = [*self._outcomes, outcome][-MAX_OUTCOMES:]
             self._storage.outcomes.save(_OUTCOMES.dump_json(self._outcomes).decode())
 
-    def _retry(self, tuning: Tuning, why: str) -> None:
-        self._update(tuning.id, why=why)
-        self._not_before_s[tuning.id] = self._plans.clock.monotonic() + AGAIN_S
+    def _wait(self, tuning: Tuning, why: str, seconds: float = 0.0) -> None:
+        if tuning.why != why:
+            self._update(tuning.id, why=why)
+        self._not_before_s[tuning.id] = self._plans.clock.monotonic() + seconds
 
     def _end(self, tuning: Tuning, state: TuningState, why: str) -> None:
         log.info("%s: tuning %s is %s: %s", tuning.name, tuning.id, state, why)
@@ -347,14 +347,14 @@ def _is_active(tuning: Tuning) -> bool:
     return tuning.state == "running" or bool(tuning.plan)
 
 
-def _tried(tuning: Tuning) -> list[Change]:
-    """Return the changes that were tried, each with those that were kept before it."""
-    found, kept = [], Change()
+def _tried(tuning: Tuning) -> list[ConfigChange]:
+    """Return the changes that were tried, each with those before it that stay."""
+    found, base = [], ConfigChange()
     for trial in tuning.trials:
-        change = kept & Change(trial.executors, trial.conf, trial.placed)
+        change = base & ConfigChange(trial.executors, trial.conf, trial.placed)
         found.append(change)
-        if trial.state == "kept":
-            kept = Change(change.executors, change.conf)
+        if trial.state == "better":
+            base = ConfigChange(change.executors, change.conf)
     return found
 
 
@@ -364,7 +364,7 @@ def _latency(samples: Sequence[Sample]) -> Latency:
     return Latency(*(sum(each) / len(each) if each else None for each in (means, p99s)))
 
 
-def _multiple(aim: Aim, evaluations: Mapping[str, Evaluation]) -> Range | None:
+def _multiple(aim: TuningAim, evaluations: Mapping[str, Evaluation]) -> Range | None:
     """Return the measured multiple of the aim's quantity; less CPU counts as more."""
     found = evaluations.get(THROUGHPUT if aim.quantity == "throughput" else CORES)
     if found is None or found.measured is None:
@@ -375,6 +375,6 @@ def _multiple(aim: Aim, evaluations: Mapping[str, Evaluation]) -> Range | None:
     return Range(value=inverse[0], low=inverse[1], high=inverse[2])
 
 
-def _gain_text(candidate: Candidate, aim: Aim) -> str:
+def _gain_text(candidate: Candidate, aim: TuningAim) -> str:
     found, name = candidate.range, "rate" if aim.quantity == "throughput" else "trees for its CPU"
     return f"{name} ×{found.value:.2f} expected, ×{found.low:.2f} to ×{found.high:.2f}"
