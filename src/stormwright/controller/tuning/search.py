@@ -39,6 +39,9 @@ MAX_TOGETHER = 4
 #: Rise of the logarithm of the expected multiple for which another change is put into a trial.
 _RISES = 0.01
 
+#: Logarithm of a multiple that a trial can tell from none, and seconds for which it is measured.
+_MEASURABLE, _MEASURED_S = 0.05, 100.0
+
 #: Seconds within which a change has to pay for its pauses.
 PAYS_WITHIN_S = 3600.0
 
@@ -161,19 +164,22 @@ def next_trial(problem: Problem, topology: str, aim: TuningAim, inputs: TrialInp
 
 
 def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
-    """Return a candidate if it is worth its pauses: one, and another one if it is taken back."""
+    """Return a candidate if it is worth its pauses, a second one if it is taken back, and the loss until then."""
     if best.full < _MORE_PROBABLY and best.improvement * PAYS_WITHIN_S <= _USUAL_PAUSE_S:
         return NoPlan("nothing_to_do", "it handles all that comes, so no configuration has it handle more")
     (mean, sd), pause_s = best.expected, max(best.plan.pauses_s[:1], default=_USUAL_PAUSE_S)
-    pauses_s = pause_s * (1 + float(ndtr(-mean / sd)))
+    pauses_s, z = pause_s * (1 + float(ndtr(-mean / sd))), -mean / sd
+    lost = -mean * float(ndtr(z)) + sd * exp(-z * z / 2) / (2 * np.pi) ** 0.5
     if pauses_s > max_pause_s:
         return NoPlan(
             "small_gain", f"the next trial would pause it for {pauses_s:.0f} s, and {max_pause_s:.0f} s are left"
         )
-    if best.improvement * PAYS_WITHIN_S > pauses_s:
+    if best.improvement * PAYS_WITHIN_S > pauses_s + lost * _MEASURED_S:
         return best
-    text = f"the next trial promises {100 * best.improvement:.2g} % more, less than its pause of {pauses_s:.0f} s costs"
-    return NoPlan("small_gain", f"{text} within {PAYS_WITHIN_S / 60:.0f} minutes")
+    cost = (
+        f"its pauses of {pauses_s:.0f} s and a loss until it is taken back cost within {PAYS_WITHIN_S / 60:.0f} minutes"
+    )
+    return NoPlan("small_gain", f"the next trial promises {100 * best.improvement:.2g} % more, less than {cost}")
 
 
 class _Search:
@@ -317,7 +323,7 @@ class _Search:
             ),
             default=inf,
         )
-        least = max(features.get("pending", 0.0) - room, 0.0) if self._by_pending else 0.0
+        least = max(features.get("pending", 0.0) - room, _MEASURABLE) if self._by_pending else _MEASURABLE
         z = (mean - least) / sd
         improvement = mean * float(ndtr(z)) + sd * exp(-z * z / 2) / (2 * np.pi) ** 0.5
         return improvement if self._by_pending else float(improvement * ndtr((room - latency) / sd))
