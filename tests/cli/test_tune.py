@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from stormwright.client import Client
+from stormwright.client.shapes import Tunings
 from stormwright.plans.figures import Range
 from stormwright.plans.tuning import Tuning, TuningAim, TuningTrial
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
@@ -104,6 +106,24 @@ def test_tuning_is_shown_and_stopped(run, monkeypatch: pytest.MonkeyPatch) -> No
     code, out, err = run("tune", "words", "--show", "--json")
     assert (code, err, json.loads(out)["trials"][1]["placed"]) == (0, "", True)
     assert "its configuration is as before" in run("tune", "words", "--stop")[1]
+
+
+def test_changes_are_exported_for_flux(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = TUNING.trials[0].model_copy(update={"executors": {"lines": 1, "split": 4, "__acker": 1}})
+    older = TUNING.model_copy(update={"id": "0", "trials": (first,)})
+    other = older.model_copy(update={"name": "other"})
+    newest = TUNING.model_copy(update={"spouts": ("lines",)})
+    monkeypatch.setattr(Client, "tuning", lambda *_: newest)
+    monkeypatch.setattr(Client, "tunings", lambda _: Tunings(tunings=(newest, other, older)))
+    code, out, err = run("tune", "words", "--export")
+    assert (code, err) == (0, "")
+    assert yaml.safe_load(out) == {
+        "name": "words",
+        "config": {PENDING: 400, "topology.acker.executors": 1},
+        "spouts": [{"id": "lines", "parallelism": 1}],
+        "bolts": [{"id": "split", "parallelism": 3}],
+    }
+    assert json.loads(run("tune", "words", "--export", "--json")[1]) == yaml.safe_load(out)
 
 
 def test_options_without_effect_are_faults(run) -> None:

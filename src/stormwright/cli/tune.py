@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Options of trials, and of changes by hand.
 _OF_TRIALS = ("rate", "latency_ms", "p99_ms", "any_latency", "least_cores", "trials", "pauses", "dry_run")
-_BY_HAND = ("settings", "executors")
+_OF_EARLIER = ("stop", "show", "export")
 
 #: Seconds from one look at a tuning to the next.
 _POLL_S = 2.0
@@ -48,6 +49,7 @@ _POLL_S = 2.0
 @click.option("--dry-run", is_flag=True, help="Plan the first trial only.")
 @click.option("--stop", is_flag=True, help="Stop its tuning: a trial under way is still evaluated.")
 @click.option("--show", is_flag=True, help="Print its newest tuning.")
+@click.option("--export", is_flag=True, help="Print all that its tunings have changed, as a part of a Flux file.")
 @click.option(
     "--set",
     "settings",
@@ -79,6 +81,7 @@ def command(
     dry_run: bool,
     stop: bool,
     show: bool,
+    export: bool,
     settings: tuple[str, ...],
     executors: tuple[str, ...],
     steps: bool,
@@ -96,8 +99,12 @@ def command(
 
     client = client_of(address, by)
     if settings or executors:
-        _require_idle((*_OF_TRIALS, "stop", "show"), "--set and --executors change it by hand")
+        _require_idle((*_OF_TRIALS, *_OF_EARLIER), "--set and --executors change it by hand")
         _by_hand(client, topology, reason, settings, executors, steps=steps, as_json=as_json)
+        return
+    if export:
+        _require_idle((*_OF_TRIALS, "stop", "show"), "--export begins no tuning")
+        _export(client, topology, as_json=as_json)
         return
     if stop or show:
         _require_idle(_OF_TRIALS, f"{'--stop' if stop else '--show'} begins no tuning")
@@ -169,6 +176,35 @@ def _print(tuning: Tuning, *, as_json: bool) -> None:
         say("its configuration is as before")
     if tuning.why:
         say(f"{tuning.state}: {tuning.why}")
+
+
+def _export(client: Client, topology: str, *, as_json: bool) -> None:
+    """Print the changes of all tunings of a topology as a part of a Flux file; NotFoundError without a tuning."""
+    import yaml
+
+    from stormwright.model.requests import ACKER
+
+    newest = client.tuning(topology)
+    tunings = [each for each in reversed(client.tunings().tunings) if each.name == newest.name]
+    executors, conf = dict[str, int](), dict[str, Any]()
+    for tuning in tunings:
+        for trial in tuning.improvements:
+            executors |= trial.executors
+            conf |= trial.conf
+    if ACKER in executors:
+        conf["topology.acker.executors"] = executors.pop(ACKER)
+    parts: dict[str, Any] = {"name": newest.name, "config": conf} if conf else {"name": newest.name}
+    for kind in ("spouts", "bolts"):
+        of = [each for each in executors if (each in newest.spouts) == (kind == "spouts")]
+        if of:
+            parts[kind] = [{"id": each, "parallelism": executors[each]} for each in of]
+    if as_json:
+        print_json(parts)
+        return
+    gain = prod(each.gain for each in tunings)
+    say(f"# Changed by {len(tunings)} tuning(s), rate ×{gain:.2f}: a new submission of the topology has it not.")
+    for line in yaml.safe_dump(parts, sort_keys=False).splitlines():
+        say(line)
 
 
 def _multiple(found: Range | None) -> str:

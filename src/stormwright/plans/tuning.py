@@ -115,6 +115,8 @@ class Tuning(Shape):
         Its state, and the reason for it.
     trials
         Its trials, in the order in which they were made.
+    spouts
+        Components (ids) that are spouts.
     plan
         Plan (id) that is being made, applied or evaluated for it; empty between two.
     dry_run
@@ -134,6 +136,7 @@ class Tuning(Shape):
     state: TuningState = "running"
     why: str = ""
     trials: tuple[TuningTrial, ...] = ()
+    spouts: tuple[str, ...] = ()
     plan: str = ""
     dry_run: bool = False
 

@@ -176,10 +176,9 @@ def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
         )
     if best.improvement * PAYS_WITHIN_S > pauses_s + lost * _MEASURED_S:
         return best
-    cost = (
-        f"its pauses of {pauses_s:.0f} s and a loss until it is taken back cost within {PAYS_WITHIN_S / 60:.0f} minutes"
-    )
-    return NoPlan("small_gain", f"the next trial promises {100 * best.improvement:.2g} % more, less than {cost}")
+    text = f"the next trial promises {100 * best.improvement:.2g} % more"
+    cost = f"its pauses of {pauses_s:.0f} s, and a loss until it is taken back, cost"
+    return NoPlan("small_gain", f"{text}, less than {cost} within {PAYS_WITHIN_S / 60:.0f} minutes")
 
 
 class _Search:

@@ -159,6 +159,7 @@ class TuningService:
             begun_ms=round(1000 * self._plans.clock.time()),
             aim=request.aim,
             any_latency=request.any_latency,
+            spouts=tuple(each.id for each in topology.components if each.type == "spout"),
             max_trials=request.trials,
             max_pause_s=request.pauses_s,
             dry_run=request.dry_run,
