@@ -37,7 +37,7 @@ def running(load: dict[str, Any] | None = None, cluster: dict[str, Any] | None =
         ("topology.max.spout.pending", 0, "should be an integer of at least 1"),
         ("topology.max.spout.pending", "200", "should be an integer of at least 1"),
         ("topology.max.spout.pending", None, "null is none"),
-        ("topology.message.timeout.secs", 1, "should be a number from 2 to 86400"),
+        ("topology.message.timeout.secs", 1, "should be an integer from 2 to 86400"),
         (
             "topology.bolt.wait.strategy",
             "com.example.Wait",

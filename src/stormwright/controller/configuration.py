@@ -56,6 +56,18 @@ class _Between(NamedTuple):
         return f"should be a number from {self.least:g} to {self.most:g}"
 
 
+class _Whole(NamedTuple):
+    """An integer from `least` to `most`: ``ObjectReader.getInt`` of Storm takes no other number, not even 1.0."""
+
+    least: int
+    most: int
+
+    def fault(self, value: object) -> str:
+        if is_amount(value) and isinstance(value, int) and self.least <= value <= self.most:
+            return ""
+        return f"should be an integer from {self.least} to {self.most}"
+
+
 class _OneOf(NamedTuple):
     """One of some values."""
 
@@ -71,36 +83,36 @@ _FLAG: Final = _OneOf(frozenset({True, False}))
 
 #: Keys that workers read at their start, and values with which they run. A batch has a buffer of its own limits
 #: (`stormwright.model.batches`), and options of a JVM those of `_options_faults`.
-CHANGEABLE: Final[Mapping[str, _Between | _OneOf]] = {
-    MAX_SPOUT_PENDING: _Between(1, 10**7),
-    PRODUCER_BATCH: _Between(1, 10**6),
-    "topology.executor.receive.buffer.size": _Between(64, 2**20),
-    "topology.transfer.buffer.size": _Between(64, 2**20),
-    "topology.executor.overflow.limit": _Between(0, 10**7),
-    FLUSH_MS: _Between(0, 10_000),
-    MESSAGE_TIMEOUT_S: _Between(2, 86_400),
+CHANGEABLE: Final[Mapping[str, _Between | _Whole | _OneOf]] = {
+    MAX_SPOUT_PENDING: _Whole(1, 10**7),
+    PRODUCER_BATCH: _Whole(1, 10**6),
+    "topology.executor.receive.buffer.size": _Whole(64, 2**20),
+    "topology.transfer.buffer.size": _Whole(64, 2**20),
+    "topology.executor.overflow.limit": _Whole(0, 10**7),
+    FLUSH_MS: _Whole(0, 10_000),
+    MESSAGE_TIMEOUT_S: _Whole(2, 86_400),
     "topology.enable.message.timeouts": _FLAG,
     **{f"topology.{each}.wait.strategy": _OneOf(_STRATEGIES) for each in _WAITS},
-    **{f"topology.{each}.wait.park.microsec": _Between(0, 10**6) for each in _WAITS},
-    **{f"topology.{each}.wait.progressive.level{n}.count": _Between(0, 10**6) for each in _WAITS for n in (1, 2)},
-    **{f"topology.{each}.wait.progressive.level3.sleep.millis": _Between(0, 1000) for each in _WAITS},
-    "topology.backpressure.check.millis": _Between(1, 10_000),
-    "topology.spout.recvq.skips": _Between(0, 1000),
+    **{f"topology.{each}.wait.park.microsec": _Whole(0, 10**6) for each in _WAITS},
+    **{f"topology.{each}.wait.progressive.level{n}.count": _Whole(0, 10**6) for each in _WAITS for n in (1, 2)},
+    **{f"topology.{each}.wait.progressive.level3.sleep.millis": _Whole(0, 1000) for each in _WAITS},
+    "topology.backpressure.check.millis": _Whole(1, 10_000),
+    "topology.spout.recvq.skips": _Whole(0, 1000),
     "topology.disable.loadaware.messaging": _FLAG,
     "topology.localityaware.higher.bound": _Between(0.01, 1),
     "topology.localityaware.lower.bound": _Between(0.01, 1),
     "topology.stats.sample.rate": _Between(0.001, 1),
     "topology.debug": _FLAG,
-    "topology.worker.max.heap.size.mb": _Between(64, 2**20),
+    "topology.worker.max.heap.size.mb": _Whole(64, 2**20),
     "topology.component.resources.onheap.memory.mb": _Between(0, 2**20),
     "topology.component.resources.offheap.memory.mb": _Between(0, 2**20),
     "topology.component.cpu.pcore.percent": _Between(0, 100_000),
     "topology.acker.resources.onheap.memory.mb": _Between(0, 2**20),
     "topology.acker.cpu.pcore.percent": _Between(0, 100_000),
-    "topology.state.checkpoint.interval.ms": _Between(10, 3_600_000),
-    "topology.trident.batch.emit.interval.millis": _Between(1, 3_600_000),
-    "topology.shellbolt.max.pending": _Between(1, 10**6),
-    "topology.priority": _Between(0, 2**31 - 1),
+    "topology.state.checkpoint.interval.ms": _Whole(10, 3_600_000),
+    "topology.trident.batch.emit.interval.millis": _Whole(1, 3_600_000),
+    "topology.shellbolt.max.pending": _Whole(1, 10**6),
+    "topology.priority": _Whole(0, 2**31 - 1),
 }
 
 #: Keys that no rebalance may change, and what does.
