@@ -11,16 +11,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import exp
 from pathlib import Path
 from typing import Any
 
 from benchmarks.cells.interleaved import Bench, Cell, parsed_options, stored
 from benchmarks.kit.results import show_progress, write_results
+from benchmarks.storm.decisions import known_problem
+from stormwright.controller.requests import PlanInputs
+from stormwright.controller.tuning.effects import Effects
+from stormwright.controller.tuning.knobs import ConfigChange
+from stormwright.controller.tuning.search import TrialInputs, TrialSearch
 from stormwright.errors import StormwrightError
+from stormwright.model import Problem
+from stormwright.model.batches import MAX_SPOUT_PENDING
+from stormwright.plans.tuning import TuningAim
+from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 
 #: Code that the page measures.
-MEASURES = ("java/src/main/java/stormwright/topologies",)
+MEASURES = ("src/stormwright/controller/tuning", "src/stormwright/predict")
 
 DIRECTORY = Path(__file__).parents[2] / "docs" / "results" / "storm-knobs"
 
@@ -131,21 +141,57 @@ def _file(topology: str, variant: str) -> Path:
 
 
 def report() -> None:
-    """Write the page: rates and latencies of each variant as multiples of the default's."""
+    """Write the page: rates and latencies of each variant as multiples of the default's, and the predicted rates."""
     rows: list[tuple[str, str, str]] = []
     figures: dict[str, dict[str, Any]] = {}
+    for topology in TOPOLOGIES:
+        if _figures(topology, "default") is not None:
+            figures[topology] = _of(topology)
     for variant in VARIANTS:
         texts = []
-        for topology in TOPOLOGIES:
-            found = _figures(topology, variant)
-            defaults = [each for name in VARIANTS if name.startswith("default") and (each := _figures(topology, name))]
-            if found and defaults:
-                ratios = [found[n] / (sum(each[n] for each in defaults) / len(defaults)) for n in (0, 1)]
-                figures.setdefault(topology, {})[variant] = ratios
-                texts.append(f"{topology} {ratios[0]:.2f} at {ratios[1]:.2f}")
-        rows.append((variant, "", ", ".join(texts)))
+        for topology, of in figures.items():
+            if variant in of:
+                rate, latency, predicted = of[variant]
+                text = "" if predicted is None else f", {predicted:.2f} predicted"
+                texts.append(f"{topology} {rate:.2f} at {latency:.2f}{text}")
+        if texts:
+            rows.append((variant, "", "; ".join(texts)))
+    pairs = [(rate, predicted) for of in figures.values() for rate, _, predicted in of.values() if predicted]
+    off = sorted(abs(predicted / rate - 1) for rate, predicted in pairs)
+    if off:
+        text = f"median {off[len(off) // 2]:.0%}, worst {off[-1]:.0%}, of {len(off)}"
+        rows.insert(0, ("error of the predicted rate", "", text))
     title = "Trees/s and latency by knob, as multiples of those of Storm's defaults"
     write_results("storm-knobs", title, rows, {"ratios": figures})
+
+
+def _of(topology: str) -> dict[str, tuple[float, float, float | None]]:
+    """Return the multiples of rate, latency and predicted rate of each variant that was measured."""
+    defaults = [each for name in VARIANTS if name.startswith("default") and (each := _figures(topology, name))]
+    cell = Cell((VARIANTS["default"].submission(topology),), CORES, LINK)
+    problem = known_problem(cell, [stored(_file(topology, "default"), dict)])
+    even = scheduler_keeping_running("even")
+    search = TrialSearch(problem, 0, TuningAim(), TrialInputs(PlanInputs(), even, Effects([], "")))
+    found: dict[str, tuple[float, float, float | None]] = {}
+    for variant, knobs in VARIANTS.items():
+        if (measured := _figures(topology, variant)) is None:
+            continue
+        rate, latency = (measured[n] / (sum(each[n] for each in defaults) / len(defaults)) for n in (0, 1))
+        candidates = list(search.candidates([_change(topology, problem, knobs)]))
+        predicted = exp(candidates[0].modelled) if candidates and not variant.startswith("default") else None
+        found[variant] = rate, latency, predicted
+    return found
+
+
+def _change(topology: str, problem: Problem, knobs: Knobs) -> ConfigChange:
+    """Return a variant as a change of the default, placed by Even."""
+    args = dict(each.split("=", 1) for each in knobs.submission(topology).partition(":")[2].split(","))
+    now = problem.topologies[0].executor_counts
+    named = {{"spouts": "spout"}.get(name, name): value for name, value in args.items()}
+    executors = {name: int(value) for name, value in named.items() if name in now}
+    conf = {MAX_SPOUT_PENDING: knobs.pending, **dict(knobs.conf)}
+    change = ConfigChange({**executors, "__acker": knobs.ackers}, conf).of(problem.topologies[0])
+    return replace(change, placed=bool(change.executors))
 
 
 def _figures(topology: str, variant: str) -> tuple[float, float] | None:

@@ -29,16 +29,16 @@ class EffectPrior(NamedTuple):
     between: float
 
 
-#: Features: logarithms of multiples, whether idle threads sleep at once, and whether a topology is placed again. More
-#: pending trees bring something even where the model sees none of it, and placements promise more than comes of them;
-#: of the rest the model is right in the mean (docs/results/storm-knobs.md).
+#: Features: logarithms of multiples, whether idle threads sleep at once, and the logarithm of the predicted multiple of
+#: another placement. More pending trees bring something even where the model sees none of it, and of placements comes
+#: less than predicted; of the rest the model is right in the mean (docs/results/storm-knobs.md).
 PRIORS: Final[Mapping[str, EffectPrior]] = {
     "bolts": EffectPrior(0.0, 0.2, 0.1),
     "spouts": EffectPrior(0.0, 0.2, 0.1),
     "ackers": EffectPrior(0.0, 0.15, 0.1),
     "pending": EffectPrior(0.2, 0.15, 0.1),
     "asleep": EffectPrior(0.0, 0.15, 0.1),
-    "placed": EffectPrior(-0.1, 0.15, 0.1),
+    "placed": EffectPrior(-0.5, 0.3, 0.2),
 }
 
 #: Standard deviation of what no feature tells, and of a measurement without an interval.
@@ -93,7 +93,6 @@ def features_of(topology: Topology, change: ConfigChange, defaults: Mapping[str,
         found["pending"] = log(other / one)
     if PARKS_KEY in change.conf:
         found["asleep"] = float(parks_of(old) > 0) - float(parks_of(new) > 0)
-    found["placed"] = float(change.placed)
     return {name: value for name, value in found.items() if value}
 
 

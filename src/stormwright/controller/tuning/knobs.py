@@ -46,9 +46,12 @@ class ConfigChange:
         return ConfigChange(*both, self.placed or other.placed)
 
     def overlaps(self, other: ConfigChange) -> bool:
-        """Return whether both change the same."""
+        """Return whether they are not tried together: they change the same, or one is another placement.
+
+        Of placements the model is less sure than of the rest, so that they would hide the effect of others.
+        """
         same = self.executors.keys() & other.executors.keys() or self.conf.keys() & other.conf.keys()
-        return bool(same) or (self.placed and other.placed)
+        return bool(same) or self.placed or other.placed
 
     def of(self, topology: Topology) -> ConfigChange:
         """Return the part of it that differs from the topology."""

@@ -150,7 +150,7 @@ def next_trial(problem: Problem, topology: str, aim: TuningAim, inputs: TrialInp
     if topology not in problem.topology_index:
         raise InputError("tuning", [Fault("no such topology", topology)])
     index = problem.topology_index[topology]
-    search = _Search(problem, index, aim, inputs)
+    search = TrialSearch(problem, index, aim, inputs)
     if problem.load is None or topology not in problem.load.topologies:
         return NoPlan("unmeasured", "it is not measured yet")
     singles = list(search.candidates(changes_of(problem, index)))
@@ -181,7 +181,9 @@ def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
     return NoPlan("small_gain", f"{text}, less than {cost} within {PAYS_WITHIN_S / 60:.0f} minutes")
 
 
-class _Search:
+class TrialSearch:
+    """Search for the next trial of one topology, by its index; parameters as for `next_trial`."""
+
     def __init__(self, problem: Problem, index: int, aim: TuningAim, inputs: TrialInputs) -> None:
         self._problem, self._index, self._aim, self._inputs = problem, index, aim, inputs
         self._topology = problem.topologies[index]
@@ -283,6 +285,8 @@ class _Search:
             return None
         multiple *= self._polls.gain(change)
         features = features_of(self._topology, change, self._problem.conf)
+        if change.placed:
+            features["placed"] = abs(log(multiple))
         beyond = self._inputs.effects.of(features)
         expected = LogEffect(log(multiple) + beyond.mean, beyond.sd)
         latency = self._latency(features, expected, promise)
