@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from stormwright_lab.chaos.catalogue import CATALOGUE
 from stormwright_lab.chaos.invariants import Invariant
-from stormwright_lab.chaos.scenarios import FaultKind, FaultTarget, Moment, PlannedFault
+from stormwright_lab.chaos.scenarios import Action, FaultKind, FaultTarget, Moment, PlannedFault
 from stormwright_lab.chaos.shrinking import smallest
 from stormwright_lab.chaos.virtual.exploration import explore
 from stormwright_lab.chaos.virtual.schedule import (
@@ -66,6 +66,20 @@ def test_old_worker_whose_records_are_late_has_not_ended() -> None:
 @pytest.mark.parametrize("name", ["kill-service", "stop-nimbus", "fill-disk-service", "cut-target-node", "clock-back"])
 def test_invariants_hold_for_scenarios_of_the_catalogue(name: str, moment: Moment) -> None:
     assert explore(of_scenario(CATALOGUE[name], moment, 1)).text == ""
+
+
+@pytest.mark.parametrize("target", ["service", "nimbus", "moving-worker", "source-supervisor"])
+@pytest.mark.parametrize("moment", Moment)
+def test_configuration_is_whole_whatever_is_killed(target: str, moment: Moment) -> None:
+    found = explore(of_scenario(CATALOGUE[f"reconfigure-kill-{target}"], moment, 2))
+    assert (found.text, "done" in found.plans.values()) == ("", True)
+
+
+@pytest.mark.parametrize("step", [50, 51, 195, 196])
+def test_topology_is_not_resumed_while_supervisors_fetch_its_configuration(step: int) -> None:
+    """Workers with the configuration of before would be ended with trees that they have begun."""
+    killed = death(step, FaultTarget.SERVICE, which=step)
+    assert explore(Schedule(0, (killed,), action=Action.RECONFIGURE)).text == ""
 
 
 @pytest.mark.parametrize(("moment", "seed"), [(Moment.ORDERED, 2), (Moment.PAUSED, 10)])

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from stormwright.controller.draining import USUAL, Draining, DrainPolicy, SpoutControl, drain
@@ -175,12 +175,13 @@ class Mover:
     def resume(self) -> list[str]:
         """Activate the topologies that an earlier service left paused, and return their names.
 
-        First, for at most `MoveLimits.settle_s` seconds, wait until their workers run as Nimbus has placed them: one
-        that is about to end would emit into closing connections, and a new one may not be connected yet.
+        First, for at most `MoveLimits.settle_s` seconds and the time in which supervisors fetch a configuration, wait
+        until their workers run as Nimbus has placed and configured them: one that is about to end would emit into
+        closing connections, and a new one may not be connected yet.
         """
         if self._pauses.names:
             clock = self._tally.clock
-            until = clock.monotonic() + self._limits.settle_s
+            until = clock.monotonic() + self._limits.settle_s + self._fetched_s()
             try:
                 while clock.monotonic() < until and not self._are_settled(self._pauses.names):
                     clock.sleep(_LOOK_S)
@@ -203,8 +204,9 @@ class Mover:
             for node in left:
                 if node in problem.node_index:
                     self._released(topology.id, problem.supervisors[problem.node_index[node]])
-            # A worker with other tasks than placed is about to end, even in a slot that the topology still has.
-            settled &= reporting == wanted
+            # A worker with other tasks than placed is about to end, even in a slot that the topology still has; and so
+            # is one with another configuration, as soon as its supervisor has the new one.
+            settled &= reporting == wanted and self._is_configured(topology.id, wanted)
         return settled
 
     def _is_rebalanced(self, names: Collection[str]) -> bool:
@@ -450,8 +452,12 @@ class Mover:
         if not move.conf:
             return True
         # One that a supervisor has started with that of before ends as soon as the supervisor has the new one.
-        found = {self._tally.configuration(move.topology, slot) for slot in leg.started_workers} - {""}
-        return found <= {self._nimbus.configuration(move.topology)}
+        return self._is_configured(move.topology, leg.started_workers)
+
+    def _is_configured(self, topology: str, slots: Iterable[WorkerSlot]) -> bool:
+        """Return whether the workers in some slots report the stored configuration, or none."""
+        found = {self._tally.configuration(topology, slot) for slot in slots} - {""}
+        return not found or found == {self._nimbus.configuration(topology)}
 
 
 def _runs(problem: Problem, topology: str, placed: TopologyAssignment) -> bool:

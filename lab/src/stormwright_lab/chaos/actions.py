@@ -13,6 +13,7 @@ import numpy as np
 from stormwright.errors import ClusterError, ConflictError, StormwrightError
 from stormwright.formats import problem_from_dict
 from stormwright.model import UNPLACED, Problem
+from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.plans.plan import STOPPED, Plan
 from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES, IN_PROGRESS_STATES
 from stormwright_lab.chaos.faults import MoveParts
@@ -103,6 +104,14 @@ class ForcedPlacement:
             raise NoFreeSlotError("there is no free slot beside another worker of the ledger")
         return source, rng.choice(free)
 
+    def two_workers(self, rng: random.Random) -> tuple[int, int]:
+        """Return the slots of two workers of the first topology."""
+        used = self._used(0)
+        if len(used) < 2:
+            raise ClusterError("Nimbus has not placed two workers of the ledger yet")
+        one, other = rng.sample(used, 2)
+        return one, other
+
     def exchange(self) -> tuple[int, int]:
         """Return a slot of the first topology and one of the second whose exchange saves most traffic between nodes."""
         node = self.problem.slot_node
@@ -131,7 +140,7 @@ class RunAction:
     lab
         Lab with the cluster, and with the service that makes the move.
     action
-        Kind of the move: plan, drain, revert or swap.
+        Kind of the move.
     rng
         Selects the worker that moves.
     """
@@ -170,6 +179,8 @@ class RunAction:
         if self._action is Action.SWAP:
             one, other = placement.exchange()
             write_targets(self._lab.service.state, placement.targets({0: {one: other}, 1: {other: one}}))
+        elif self._action is Action.RECONFIGURE:  # all workers restart where they are
+            one, other = placement.two_workers(self._rng)
         else:
             one, other = placement.one_worker(self._rng)
             write_targets(self._lab.service.state, placement.targets({0: {one: other}}))
@@ -184,8 +195,12 @@ class RunAction:
         def made() -> bool:
             nonlocal why
             client = self._lab.client
-            self._select_move()  # again, as Nimbus may have placed it elsewhere since
-            plan = client.plan(_REASON, goals=["traffic"], least_gain_percent=0)
+            placement = self._select_move()  # again, as Nimbus may have placed it elsewhere since
+            if self._action is Action.RECONFIGURE:
+                conf = {placement.problem.topologies[0].id: {MAX_SPOUT_PENDING: self._rng.randint(100, 10_000)}}
+                plan = client.plan(_REASON, conf=conf)
+            else:
+                plan = client.plan(_REASON, goals=["traffic"], least_gain_percent=0)
             plan = client.wait_until_planned(plan.id, 20.0)
             why = plan.why
             if plan.step_count:

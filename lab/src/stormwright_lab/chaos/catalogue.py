@@ -93,11 +93,12 @@ def _others() -> Iterator[Scenario]:
             (FaultTarget.UNCHANGED_WORKER, 0.0),
         ):
             yield Scenario(f"{workload}-kill-{target}", (PlannedFault(kill, target, duration_s),), workload=workload)
-    for action in (Action.DRAIN, Action.REVERT, Action.SWAP):
+    for action in (Action.DRAIN, Action.REVERT, Action.SWAP, Action.RECONFIGURE):
         for target, duration_s in (
             (FaultTarget.SERVICE, 1.0),
             (FaultTarget.NIMBUS, 0.0),
             (FaultTarget.MOVING_WORKER, 0.0),
+            *([(FaultTarget.SOURCE_SUPERVISOR, 0.0)] if action is Action.RECONFIGURE else []),
         ):
             yield Scenario(f"{action}-kill-{target}", (PlannedFault(kill, target, duration_s),), action=action)
 

@@ -41,6 +41,8 @@ class Invariant(StrEnum):
     RECOVERY = "recovery"
     #: A finished plan has led where it was to lead.
     PLACEMENT = "placement"
+    #: All workers of a topology run with its configuration, which is that of a finished plan, or of before a revert.
+    CONFIGURATION = "configuration"
     #: Nothing has failed in an unforeseen way.
     ERROR = "error"
 

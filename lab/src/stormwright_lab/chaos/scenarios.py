@@ -170,6 +170,8 @@ class Action(StrEnum):
     REVERT = "revert"
     #: Two topologies exchange two slots.
     SWAP = "swap"
+    #: A plan changes the configuration of a topology.
+    RECONFIGURE = "reconfigure"
 
 
 @dataclass(frozen=True)

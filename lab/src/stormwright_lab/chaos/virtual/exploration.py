@@ -17,10 +17,13 @@ from typing import Any
 from stormwright.client.shapes import ChangeRequest
 from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.propose import plan_of
+from stormwright.controller.propose import plan_of, propose
+from stormwright.controller.requests import Place, PlanInputs
 from stormwright.errors import ConflictError, StormwrightError
-from stormwright.model import Assignment
+from stormwright.model import Assignment, Problem
 from stormwright.model.assignment import where, without_ports
+from stormwright.model.batches import MAX_SPOUT_PENDING
+from stormwright.plans.plan import Plan
 from stormwright.plans.states import HALTED_STATES
 from stormwright.simulator.cluster.nimbus import ACTIVE
 from stormwright_lab.chaos.invariants import Invariant, InvariantViolation
@@ -33,6 +36,9 @@ _PERSON = ChangeRequest(by="chaos", reason="a run in virtual time")
 
 #: Virtual seconds after which a run should have ended, and for which the cluster runs on afterwards.
 LONGEST_S, _AFTERWARDS_S = 1_200.0, 45.0
+
+#: Pending trees of the configuration that a plan changes.
+_PENDING = 60
 
 #: Directory of temporary files in memory: thousands of runs wait for no disk.
 _MEMORY = Path("/dev/shm")  # noqa: S108 (a directory of its own is made there)
@@ -115,6 +121,11 @@ def _quiet_kills() -> Iterator[None]:
         threading.excepthook = usual
 
 
+def _reconfigured(problem: Problem) -> Place:
+    """Return the request for another configuration of the first topology."""
+    return Place({}, conf={problem.topologies[0].id: {MAX_SPOUT_PENDING: _PENDING}}, origin="person")
+
+
 class _UnfinishedError(Exception):
     """A run does not come to an end."""
 
@@ -192,9 +203,22 @@ class _Run:
             if self._target != reached:
                 yield InvariantViolation(Invariant.PLACEMENT, f"the plan leads to {self._target}, and led to {reached}")
         now, then = ({t: without_ports(slots) for t, slots in each.items()} for each in (world.where(), self._before))
+        yield from self._of_configurations()
         if self._back and now != then:
             text = f"everything was at {self._before}, and is at {world.where()} after the revert"
             yield InvariantViolation(Invariant.PLACEMENT, text)
+
+    def _of_configurations(self) -> Iterator[InvariantViolation]:
+        entries = self._world.nimbus.entries
+        for worker in self._world.storm.supervisors.workers.values():
+            if worker.up and worker.version != (version := entries[worker.topology].version):
+                text = f"{worker.topology} has version {version} of its configuration, its worker {worker.version}"
+                yield InvariantViolation(Invariant.CONFIGURATION, text)
+        done, back = (self.states.get(plan) == "done" for plan in (self._plan, self._back))
+        values = [each.topology.conf.get(MAX_SPOUT_PENDING) for each in entries.values()]
+        if self._action is Action.RECONFIGURE and done and (_PENDING in values) == back:
+            text = f"the plan is done, {'and reverted' if back else 'not reverted'}, and values are {values}"
+            yield InvariantViolation(Invariant.CONFIGURATION, text)
 
     def _wait_for_restart(self) -> None:
         world = self._world
@@ -244,8 +268,12 @@ class _Run:
         problem = service.problem()
         if problem is None:
             return
-        moves = plan_moves(problem, Assignment(self._world.wanted), UNLIMITED, cpu_limits=False)
-        plan = service.plan_service.suggest(plan_of(problem, moves)) if moves.steps else None
+        if self._action is Action.RECONFIGURE:
+            found = propose(problem, _reconfigured(problem), PlanInputs(predicts=False))
+            plan = service.plan_service.suggest(found) if isinstance(found, Plan) else None
+        else:
+            moves = plan_moves(problem, Assignment(self._world.wanted), UNLIMITED, cpu_limits=False)
+            plan = service.plan_service.suggest(plan_of(problem, moves)) if moves.steps else None
         if plan is None:
             self._to_end = True
             return
