@@ -145,6 +145,8 @@ def test_topology_without_measurements_waits(run, nimbus: Nimbus, port: int) -> 
     assert "there is no tuning" in run("tune", of.name, *where, "--show")[2]
     client = Client(f"http://{HOST}:{port}", "anna")
     begun = client.tune(of.name, "faster")
-    assert (begun.state, begun.why) == ("running", "waits until it is measured for a minute")
     assert client.tunings().tunings == (begun,)
+    nimbus.plan_service.tunings.advance()
+    found = client.tuning(of.name)
+    assert (found.state, found.why) == ("running", "waits until it is measured for a minute")
     assert client.stop_tuning(begun.id, "enough").state == "stopped"

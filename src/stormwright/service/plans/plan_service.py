@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from stormwright.client import shapes
@@ -35,7 +35,7 @@ from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_queue import MakePlan, PlanQueue
 from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.plans.store import PlanStore
-from stormwright.service.plans.tunings import TuningService, TuningStorage
+from stormwright.service.plans.tunings import MakeTrial, TuningService, TuningStorage
 from stormwright.service.safety.nodes import NodeService
 
 _Value = TypeVar("_Value")
@@ -187,7 +187,7 @@ class PlanService(PlanQueries):
         self._queue.submit(lambda: self._queue.make(plan, make))
         return self.plan(plan)
 
-    def add_trial(self, tuning: Tuning, make: MakePlan) -> str:
+    def add_trial(self, tuning: Tuning, make: MakeTrial) -> str:
         """Begin to make the plan of a tuning's next trial, which applies itself; return its id.
 
         Raises
@@ -201,7 +201,7 @@ class PlanService(PlanQueries):
         reason = f"trial {len(tuning.trials) + 1} of tuning {tuning.id}: {tuning.reason}"
         request = {"tuning": tuning.id}
         plan = self._plans.add("person", tuning.aim.quantity, tuning.by, reason, request, auto_apply=not tuning.dry_run)
-        self._submit(plan, make)
+        self._submit(plan, partial(make, tuning.id, plan))
         return plan
 
     def now(self) -> Problem:

@@ -20,7 +20,7 @@ from stormwright.controller.requests import NoPlan, PlanInputs
 from stormwright.controller.tuning.effects import Effects, Outcome
 from stormwright.controller.tuning.knobs import ConfigChange
 from stormwright.controller.tuning.search import Candidate, Latency, TrialInputs, next_trial
-from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, suggestion_for
+from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, StormwrightError, suggestion_for
 from stormwright.history.evaluation.moves import BEFORE_S, CORES, EARLY_WINDOWS, LATENCY, THROUGHPUT
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.history.evaluation.window import Sample
@@ -30,7 +30,6 @@ from stormwright.plans.figures import Range
 from stormwright.plans.plan import Plan
 from stormwright.plans.tuning import Tuning, TuningAim, TuningState, TuningTrial
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.plan_queue import MakePlan
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import State
 
@@ -46,10 +45,14 @@ _TUNINGS: TypeAdapter[list[Tuning]] = TypeAdapter(list[Tuning])
 _OUTCOMES: TypeAdapter[list[Outcome]] = TypeAdapter(list[Outcome])
 
 
+#: Proposes the plan of a trial, by the ids of tuning and plan.
+MakeTrial = Callable[[str, str, Problem, FigureSources], Plan | NoPlan]
+
+
 class Planner(Protocol):
     """The part of `PlanService` that makes and starts plans of trials."""
 
-    def add_trial(self, tuning: Tuning, make: MakePlan) -> str:
+    def add_trial(self, tuning: Tuning, make: MakeTrial) -> str:
         """Begin to make the plan of a trial; return its id. Raises ConflictError if nothing may be applied now."""
 
     def now(self) -> Problem:
@@ -168,8 +171,7 @@ class TuningService:
             if other := self.running().get(topology.id):
                 raise ConflictError(f"{topology.name} is being tuned already ({other})")
             self._save(tuning)
-        self._advance(tuning)
-        return self.find(tuning.id)
+        return tuning
 
     def stop(self, tuning: str, change: shapes.ChangeRequest) -> Tuning:
         """Stop a tuning: a trial under way is still evaluated, and taken back unless it is better."""
@@ -180,11 +182,14 @@ class TuningService:
         return self.find(found.id)
 
     def advance(self) -> None:
-        """Advance all tunings; cheap where there are none, and called each second."""
+        """Advance all tunings; cheap where there are none, and called each second by one thread."""
         with self._lock:
             active = [each for each in self._tunings.values() if _is_active(each)]
         for tuning in active:
-            self._advance(tuning)
+            try:
+                self._advance(tuning)
+            except StormwrightError as error:  # other work of the loop does not wait for it
+                self._wait(tuning, str(error), AGAIN_S)
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -216,18 +221,15 @@ class TuningService:
         if aim.quantity == "throughput" and not (tuning.any_latency or aim.latency_ms or aim.p99_ms):
             self._update(tuning.id, aim=replace(aim, latency_ms=_latency(samples).mean_ms))
 
-        def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
-            return self._propose(tuning.id, problem, sources)
-
         try:
-            plan = self._planner.add_trial(tuning, make)
+            plan = self._planner.add_trial(tuning, self._propose)
         except ConflictError as error:
             self._wait(tuning, str(error), AGAIN_S)
             return
         self._update(tuning.id, plan=plan, why="")
 
-    def _propose(self, tuning_id: str, problem: Problem, sources: FigureSources) -> Plan | NoPlan:
-        """Return the plan of the next trial, and note the trial; on the thread that makes plans."""
+    def _propose(self, tuning_id: str, plan: str, problem: Problem, sources: FigureSources) -> Plan | NoPlan:
+        """Return the plan (by id) of the next trial, and note the trial; on the thread that makes plans."""
         tuning = self.find(tuning_id)
         if tuning.state != "running":
             return NoPlan("nothing_to_do", f"tuning {tuning_id} is {tuning.state}")
@@ -245,7 +247,7 @@ class TuningService:
             self._end(tuning, "done", found.reason)
             return found
         trial = TuningTrial(
-            plan=tuning.plan,
+            plan=plan,
             executors=dict(found.change.executors),
             conf=dict(found.change.conf),
             placed=found.change.placed,
@@ -260,6 +262,7 @@ class TuningService:
     def _look_at_plan(self, tuning: Tuning) -> None:
         """Note the outcome of the plan of a trial, once it has one."""
         plan = self._plans.summary(tuning.plan)
+        tuning = self.find(tuning.id)  # of a plan that is made by now it has the trial
         trial = tuning.trials[-1] if tuning.trials and tuning.trials[-1].plan == plan.id else None
         if plan.state in ("planning", "applying", "evaluating", "rolling_back"):
             return
