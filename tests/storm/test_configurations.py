@@ -1,4 +1,4 @@
-"""Drawn configurations that may be sent to Nimbus, beside Storm's own classes that workers build at their start."""
+"""Random configurations that may be sent to Nimbus, beside Storm's own classes that workers build at their start."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ MORE = ["topology.transfer.batch.size", "topology.workers", "topology.acker.exec
         "topology.kryo.register", "topology.name", "topology.classpath", "topology.max.task.parallelism"]  # fmt: skip
 
 
-def drawn(rng: random.Random) -> dict[str, Any]:
+def random_values(rng: random.Random) -> dict[str, Any]:
     """Values of one to five keys: usual ones, those at the ends of their ranges, and hostile ones."""
     found = dict[str, Any]()
     for key in rng.sample([*CHANGEABLE, *MORE], rng.randint(1, 5)):
@@ -86,7 +86,7 @@ def drawn(rng: random.Random) -> dict[str, Any]:
 
 def test_configurations_that_are_accepted_are_those_workers_start_with(tmp_path: Path) -> None:
     rng = random.Random(58)  # noqa: S311 (no secret)
-    confs = [drawn(rng) for _ in range(500)]
+    confs = [random_values(rng) for _ in range(500)]
     accepted = []
     for conf in confs:
         try:
@@ -106,4 +106,4 @@ def test_configurations_that_are_accepted_are_those_workers_start_with(tmp_path:
     assert len(faults) == len(confs)
     wrong = [(conf, fault) for conf, fault in zip(confs, faults, strict=True) if fault and conf in accepted]
     assert not wrong
-    assert sum(map(bool, faults)) > 100  # hostile ones are drawn, and Storm has no use for them
+    assert sum(map(bool, faults)) > 100  # hostile ones are among them, and Storm has no use for them

@@ -182,7 +182,19 @@ def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
 
 
 class TrialSearch:
-    """Search for the next trial of one topology, by its index; parameters as for `next_trial`."""
+    """Search for the next trial of one topology.
+
+    Parameters
+    ----------
+    problem
+        Current problem under the newest load.
+    index
+        Index of the topology.
+    aim
+        Aim of its configuration.
+    inputs
+        As for `next_trial`, of which this is the search.
+    """
 
     def __init__(self, problem: Problem, index: int, aim: TuningAim, inputs: TrialInputs) -> None:
         self._problem, self._index, self._aim, self._inputs = problem, index, aim, inputs
