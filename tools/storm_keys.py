@@ -90,6 +90,9 @@ OWN = (
         None,
         "Most executors of the topology in one worker, for every scheduler.",
     ),
+    Key("stormwright.slo.p99.ms", TOPOLOGY, None, "Objective: 99th percentile of its complete latency, in ms."),
+    Key("stormwright.slo.lag.s", TOPOLOGY, None, "Objective: time by which it may be behind its source, in seconds."),
+    Key("stormwright.cores.max", TOPOLOGY, None, "Most cores of the nodes that it may use to hold its objective."),
     Key(
         "stormwright.pinned.keys",
         TOPOLOGY,
@@ -334,6 +337,7 @@ STORMS = (
     Key("topology.ras.one.executor.per.worker", TOPOLOGY, False, "Whether each worker has one executor."),
     Key("topology.ras.one.component.per.worker", TOPOLOGY, False, "Whether each worker has one component."),
     Key("topology.max.spout.pending", TOPOLOGY, None, "Most pending tuples of a spout task: predictions, and drains."),
+    Key("topology.bolt.wait.progressive.level2.count", TOPOLOGY, 1000, "Parks of an idle bolt before it sleeps."),
     Key("topology.producer.batch.size", TOPOLOGY, 1, "Tuples sent together: named if no batch can fill or be taken."),
     Key("topology.transfer.batch.size", TOPOLOGY, 1, "The same, of tuples to other workers."),
     Key("topology.batch.flush.interval.millis", TOPOLOGY, 1, "Milliseconds after which a batch is sent, full or not."),

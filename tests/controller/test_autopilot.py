@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from stormwright.controller.autopilot import MAX_CORES, SLO_LAG, SLO_P99, Autopilot, AutopilotSettings, Observed, Slo
+from stormwright.controller.autopilot import Autopilot, AutopilotSettings, Observed, Slo
+from stormwright.model.topology_config import MAX_CORES, SLO_LAG, SLO_P99
 
 #: Trees/s of a size, and seconds of a step, of a day, and of the pause of a change.
 SIZE_TPS, STEP_S, DAY_S, PAUSE_S = 100.0, 10.0, 86_400.0, 15.0
@@ -90,14 +91,14 @@ def test_objective_is_held_with_few_changes_and_cores() -> None:
             assert not undone or after_s - before_s >= 600
 
 
-def seen(pilot: Autopilot, *rates: float, since_s: float = 0.0, **more: float) -> float:
+def observe(pilot: Autopilot, *rates: float, since_s: float = 0.0, **more: float) -> float:
     for number, rate in enumerate(rates):
         pilot.observe(Observed(since_s + 10 * number, rate, **more))
     return since_s + 10 * (len(rates) - 1)
 
 
 def test_capacity_rises_for_demand_backlog_and_latency() -> None:
-    now_s = seen(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10)
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10)
     assert pilot.wanted(now_s, 200.0) is None
     found = pilot.wanted(now_s, 100.0)
     assert found is not None
@@ -107,12 +108,12 @@ def test_capacity_rises_for_demand_backlog_and_latency() -> None:
     assert expected is not None
     assert "150 are expected" in expected.why
     # Spouts that wait handle less than what comes.
-    now_s = seen(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, waiting=1.0)
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, waiting=1.0)
     assert pilot.wanted(now_s, 130.0) is not None
-    now_s = seen(pilot := Autopilot(Slo(p99_ms=100)), *[95.0] * 10, p99_ms=150.0)
+    now_s = observe(pilot := Autopilot(Slo(p99_ms=100)), *[95.0] * 10, p99_ms=150.0)
     assert pilot.wanted(now_s, 140.0) is not None
     assert pilot.wanted(now_s, 1000.0) is None, "it is slow for another reason"
-    now_s = seen(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, arriving_tps=95.0, lag_s=630.0)
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, arriving_tps=95.0, lag_s=630.0)
     late = pilot.wanted(now_s, 120.0)
     assert late is not None
     assert late.tps == pytest.approx((95 + 95) / 0.65)
@@ -120,12 +121,12 @@ def test_capacity_rises_for_demand_backlog_and_latency() -> None:
 
 def test_changes_are_limited() -> None:
     settings = AutopilotSettings(max_changes=2)
-    now_s = seen(pilot := Autopilot(Slo(lag_s=60), settings), *[95.0] * 10)
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60), settings), *[95.0] * 10)
     for _ in range(2):
         assert pilot.wanted(now_s, 100.0) is not None
         pilot.changed(now_s)
         assert pilot.wanted(now_s + 10, 100.0) is None, "nothing was measured since"
-        now_s = seen(pilot, *[95.0] * 10, since_s=now_s + 10)
+        now_s = observe(pilot, *[95.0] * 10, since_s=now_s + 10)
     assert pilot.wanted(now_s, 100.0) is None
     assert pilot.wanted(now_s + 86_400, 100.0) is not None
 

@@ -215,7 +215,7 @@ class Deciding:
             None,
             trials,
             trial_scheduler,
-            lambda: self.plan_service.tunings.running(),
+            lambda: {**self.plan_service.autopilots.held(), **self.plan_service.tunings.running()},
         )
         outcomes = MoveOutcomes(self.decider, view, self.history, self.memory, self.refused, guard)
         self.runner = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)
@@ -243,8 +243,8 @@ class Deciding:
         self.plan_service.tunings.advance()
         while self.plan_service.plans(("planning",)).plans:
             threading.Event().wait(0.001)
-        if not self.executor.advance():
-            self.decider.decide()
+        if not self.executor.advance() and isinstance(decision := self.decider.decide(), Plan):
+            self.executor.execute(decision)
 
     def moved(self, seconds: int) -> Plan:
         """The next decision that moves something within that many seconds."""

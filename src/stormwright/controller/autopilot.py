@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
 from stormwright.model.arrays import is_amount
-
-#: Keys of objectives in a topology's configuration: 99th percentile of the complete latency, time by which it is behind
-#: its source, and most cores of the nodes that it may use.
-SLO_P99, SLO_LAG, MAX_CORES = "stormwright.slo.p99.ms", "stormwright.slo.lag.s", "stormwright.cores.max"
+from stormwright.model.topology_config import MAX_CORES, SLO_LAG, SLO_P99
 
 #: Growth of a demand of which only a part is handled, until it is measured.
 _UNKNOWN_GROWTH: Final = 1.3
@@ -33,7 +30,7 @@ _SMOOTHED: Final = 3
 
 @dataclass(frozen=True)
 class Slo:
-    """Objective of a topology; None for what is not wanted.
+    """Objective of a topology; None for no limit.
 
     Parameters
     ----------
@@ -127,9 +124,9 @@ class Autopilot:
     Parameters
     ----------
     slo
-        Its objective.
+        Objective of the topology.
     settings
-        Limits of changes.
+        Limits of its changes; None for the defaults.
     """
 
     def __init__(self, slo: Slo, settings: AutopilotSettings | None = None) -> None:
@@ -162,7 +159,7 @@ class Autopilot:
         Parameters
         ----------
         now_s
-            Now, in seconds.
+            Current time in seconds, by the clock of the observations.
         capacity_tps
             Highest rate of the present configuration.
         forecast_tps

@@ -34,6 +34,10 @@ HEAP_HEADROOM = "stormwright.heap.headroom"
 #: Tag (or tags joined by commas, in order of their names) → number of workers.
 WORKERS_OF_TAG = "stormwright.tag.workers"
 
+#: Objective of a topology: 99th percentile of the complete latency in ms, time by which it may be behind its source in
+#: seconds, and most cores of the nodes that it may use.
+SLO_P99, SLO_LAG, MAX_CORES = "stormwright.slo.p99.ms", "stormwright.slo.lag.s", "stormwright.cores.max"
+
 #: List of keys of a topology's configuration that only its owner changes.
 PINNED_KEYS = "stormwright.pinned.keys"
 
@@ -202,6 +206,11 @@ def _workers(key: str, value: object) -> Iterator[ConfigFault]:
         yield ConfigFault(f"should be one of {', '.join(WORKERS)}", value, (key,))
 
 
+def _above_zero(key: str, value: object) -> Iterator[ConfigFault]:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        yield ConfigFault("should be a number above 0", value, (key,))
+
+
 def _keys(key: str, value: object) -> Iterator[ConfigFault]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         yield ConfigFault("should be a list of keys", value, (key,))
@@ -223,6 +232,7 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[ConfigFault]]] = {
     WEIGHT: _weight,
     WORKERS_KEY: _workers,
     PINNED_KEYS: _keys,
+    **dict.fromkeys((SLO_P99, SLO_LAG, MAX_CORES), _above_zero),
     WORKERS_OF_TAG: _workers_of_tag,
     PRIORITY: _at_least(0),
     **dict.fromkeys((ALPHA, BETA, DELTA, EPSILON), _from_to(0, 1)),

@@ -286,7 +286,7 @@ def build_control(
         budget,
         trials,
         trial_scheduler,
-        plan_service.tunings.running,
+        lambda: {**plan_service.autopilots.held(), **plan_service.tunings.running()},
     )
     cool_down_s = settings.triggers.cool_down_s
     runner = MoveRunner(move, memory, history, scheduler_name, cool_down_s, journal, notify, budget)
@@ -295,7 +295,8 @@ def build_control(
     anomalies = AnomalyMonitor(guard, plan_service.nodes, view.problem, measurement.slow_nodes, notify, storage.state)
     events = EventNotifier(plans, lambda: guard.holds.last or memory.hold, notify)
     expiry = PlanExpiry(plans, journal, settings.history.keep_days)
-    before_each = (resume, expiry.expire, anomalies.look, events.look, plan_service.tunings.advance)
+    own_plans = (plan_service.tunings.advance, plan_service.autopilots.advance)
+    before_each = (resume, expiry.expire, anomalies.look, events.look, *own_plans)
     loop = Loop(decider, guard, plan_service.suggest, executor, before_each, settings.clock)
     return Control(decider, runner, executor, plan_service, anomalies, loop)
 
@@ -409,7 +410,10 @@ class Service:
             by_goal,
             scheduler_keeping_running(REPAIR_SCHEDULER),
             trial_scheduler,
-            scheduler_keeping_running(DEFAULT_SCHEDULER, {**settings.rules, "objective": "throughput"}),
+            *(
+                scheduler_keeping_running(DEFAULT_SCHEDULER, {**settings.rules, "objective": objective})
+                for objective in ("throughput", "nodes")
+            ),
         )
         self._control = control = build_control(
             settings,

@@ -320,10 +320,23 @@ class MoveEvaluator:
             return None
         if why := self._why_silent(pending):
             return why
+        if pending.moved.aim.quantity == "cores" and not pending.moved.trial:
+            return self._why_not_enough(pending)
         # From the first second on: young workers are compared with what the old ones did at that age.
         after = self._after_move(pending.moved, pending.moved.ended_ms)
         before = warm(pending.before) or pending.before
         return worse(pending.before, pending.young, after, promised_for(pending.moved.promise, before))
+
+    def _why_not_enough(self, pending: Pending) -> str | None:
+        """Return why a topology with less capacity does not hold its objective; None if it does, or little is known."""
+        after, limit = self._counting(pending)[-MIN_WINDOWS:], pending.moved.promise.pending_limit
+        if len(after) < MIN_WINDOWS:
+            return None
+        if why := _beyond_latency(pending.moved.aim, after):
+            return why
+        parts = [each.pending / limit for each in after if each.pending is not None] if limit else []
+        waits = bool(parts) and float(waiting(np.array(sum(parts) / len(parts)))) > MORE_PROBABLY
+        return "its spouts wait for pending trees" if waits else None
 
     def _why_silent(self, pending: Pending) -> str | None:
         """Return that no tree completes since a move after which workers crash; None if one does, or few are due.
@@ -450,6 +463,11 @@ def _beyond_limits(aim: TuningAim, before: Sequence[Sample], after: Sequence[Sam
     rate_tps, wanted_tps = (float(np.mean([each.acked_tps for each in samples])) for samples in (after, before))
     if aim.quantity == "cores" and rate_tps < HELD * min(aim.rate_tps or wanted_tps, wanted_tps):
         return f"its rate is {rate_tps:,.0f} trees/s, and was {wanted_tps:,.0f}"
+    return _beyond_latency(aim, after)
+
+
+def _beyond_latency(aim: TuningAim, after: Sequence[Sample]) -> str:
+    """Return which limit of latency is exceeded; empty for none."""
     for name, limit, values in (
         ("mean", aim.latency_ms, [each.latency_ms for each in after]),
         ("99th percentile of the", aim.p99_ms, [each.p99_ms for each in after]),

@@ -28,14 +28,15 @@ from stormwright.model.problem import topologies_called
 from stormwright.plans.modes import Modes, unmatched_patterns
 from stormwright.plans.plan import SERVICE, Plan, PlanSummary, Preconditions
 from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
-from stormwright.plans.tuning import Tuning
+from stormwright.service.plans.autopilots import AutopilotService
 from stormwright.service.plans.explanations import explained
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.own_plans import MakeOwnPlan, OwnPlan
 from stormwright.service.plans.plan_queue import MakePlan, PlanQueue
 from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.plans.store import PlanStore
-from stormwright.service.plans.tunings import MakeTrial, TuningService, TuningStorage
+from stormwright.service.plans.tunings import TuningService, TuningStorage
 from stormwright.service.safety.nodes import NodeService
 
 _Value = TypeVar("_Value")
@@ -94,8 +95,9 @@ class PlanMakers:
     trial_scheduler
         Scheduler that subtracts no prediction error, by which a plan for throughput that moves nothing names a trial
         that is worth it; None for no trials.
-    tuning_scheduler
-        Scheduler that places a topology that is tuned around all others; None for `repair_scheduler`.
+    tuning_scheduler, sizing_scheduler
+        Schedulers that place a topology around all others: one that is tuned; and one whose size changes, on as few
+        nodes as sustain its load. None for `repair_scheduler`.
     """
 
     goal: str
@@ -103,6 +105,7 @@ class PlanMakers:
     repair_scheduler: Scheduler
     trial_scheduler: Scheduler | None = None
     tuning_scheduler: Scheduler | None = None
+    sizing_scheduler: Scheduler | None = None
 
 
 class PlanService(PlanQueries):
@@ -142,6 +145,9 @@ class PlanService(PlanQueries):
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting, self._evacuating = threading.Lock(), threading.Lock()
         self.tunings = TuningService(self, plans, journal, tuning or TuningStorage.of(plans.state))
+        self.autopilots = AutopilotService(
+            self, plans, self.tunings.recent, makers.sizing_scheduler or makers.repair_scheduler
+        )
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for known in plans.summaries(["planning", "planned"], most=2**31):
             if known.state == "planning" or known.auto_apply:
@@ -187,22 +193,42 @@ class PlanService(PlanQueries):
         self._queue.submit(lambda: self._queue.make(plan, make))
         return self.plan(plan)
 
-    def add_trial(self, tuning: Tuning, make: MakeTrial) -> str:
-        """Begin to make the plan of a tuning's next trial, which applies itself; return its id.
+    def add_made(self, requested: OwnPlan, make: MakeOwnPlan) -> str:
+        """Begin to make a plan that applies itself; return its id.
+
+        Parameters
+        ----------
+        requested
+            What is known of it before it is made.
+        make
+            Returns the plan, by its id.
 
         Raises
         ------
         ConflictError
             Nothing may be applied now, or too many plans wait to be made.
         """
-        if not tuning.dry_run:
+        if requested.auto_apply:
             self._require_no_hold()
         self._queue.require_room()
-        reason = f"trial {len(tuning.trials) + 1} of tuning {tuning.id}: {tuning.reason}"
-        request = {"tuning": tuning.id}
-        plan = self._plans.add("person", tuning.aim.quantity, tuning.by, reason, request, auto_apply=not tuning.dry_run)
-        self._submit(plan, partial(make, tuning.id, plan))
+        plan = self._plans.add(
+            requested.origin,
+            requested.goal,
+            requested.by,
+            requested.reason,
+            requested.request,
+            auto_apply=requested.auto_apply,
+        )
+        self._submit(plan, partial(make, plan))
         return plan
+
+    def run_later(self, work: Callable[[], None]) -> None:
+        """Run a function after the plans that are being made, on their thread."""
+        self._queue.submit(work)
+
+    def not_automatic(self, problem: Problem) -> Mapping[str, str]:
+        """Return topologies (ids) that nothing may move automatically now, with the reason."""
+        return self._guard.not_automatic(problem)
 
     def now(self) -> Problem:
         """Return the current problem; raises ConflictError before the first poll of Nimbus."""

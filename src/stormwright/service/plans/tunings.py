@@ -7,16 +7,17 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp
 from math import log as ln
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from stormwright.base.documents import Document, read_or_default
 from stormwright.client import shapes
 from stormwright.controller.description import FigureSources
-from stormwright.controller.requests import NoPlan, PlanInputs
+from stormwright.controller.requests import NoPlan
 from stormwright.controller.tuning.effects import Effects, Outcome
 from stormwright.controller.tuning.knobs import ConfigChange
 from stormwright.controller.tuning.search import Candidate, Latency, TrialInputs, next_trial
@@ -24,12 +25,13 @@ from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, 
 from stormwright.history.evaluation.moves import BEFORE_S, CORES, EARLY_WINDOWS, LATENCY, THROUGHPUT
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.history.evaluation.window import Sample
-from stormwright.model import Problem, Scheduler
+from stormwright.model import Problem
 from stormwright.model.problem import topologies_called
 from stormwright.plans.figures import Range
 from stormwright.plans.plan import Plan
 from stormwright.plans.tuning import Tuning, TuningAim, TuningState, TuningTrial
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.own_plans import OwnPlan, Planner
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import State
 
@@ -43,27 +45,6 @@ AGAIN_S = 30.0
 
 _TUNINGS: TypeAdapter[list[Tuning]] = TypeAdapter(list[Tuning])
 _OUTCOMES: TypeAdapter[list[Outcome]] = TypeAdapter(list[Outcome])
-
-
-#: Proposes the plan of a trial, by the ids of tuning and plan.
-MakeTrial = Callable[[str, str, Problem, FigureSources], Plan | NoPlan]
-
-
-class Planner(Protocol):
-    """The part of `PlanService` that makes and starts plans of trials."""
-
-    def add_trial(self, tuning: Tuning, make: MakeTrial) -> str:
-        """Begin to make the plan of a trial; return its id. Raises ConflictError if nothing may be applied now."""
-
-    def now(self) -> Problem:
-        """Return the current problem; raises ConflictError before the first poll of Nimbus."""
-
-    def trial_inputs(self, problem: Problem, sources: FigureSources) -> tuple[PlanInputs, Scheduler]:
-        """Return the limits of plans, and the scheduler for placements."""
-
-    @property
-    def waits_for_person(self) -> bool:
-        """Whether another person has to apply plans."""
 
 
 @dataclass(frozen=True)
@@ -221,8 +202,12 @@ class TuningService:
         if aim.quantity == "throughput" and not (tuning.any_latency or aim.latency_ms or aim.p99_ms):
             self._update(tuning.id, aim=replace(aim, latency_ms=_latency(samples).mean_ms))
 
+        reason = f"trial {len(tuning.trials) + 1} of tuning {tuning.id}: {tuning.reason}"
+        requested = OwnPlan(
+            "person", aim.quantity, tuning.by, reason, {"tuning": tuning.id}, auto_apply=not tuning.dry_run
+        )
         try:
-            plan = self._planner.add_trial(tuning, self._propose)
+            plan = self._planner.add_made(requested, partial(self._propose, tuning.id))
         except ConflictError as error:
             self._wait(tuning, str(error), AGAIN_S)
             return
@@ -342,8 +327,12 @@ class TuningService:
                     del self._tunings[old]
             self._storage.tunings.save(_TUNINGS.dump_json(list(self._tunings.values())).decode())
 
+    def recent(self, topology: str, since_ms: float) -> Sequence[Sample]:
+        """Return the windows of a topology (id) since a time in ms since 1970."""
+        return self._storage.recent(topology, since_ms)
+
     def _measured(self, topology: str) -> Sequence[Sample]:
-        return self._storage.recent(topology, 1000 * (self._plans.clock.time() - BEFORE_S))
+        return self.recent(topology, 1000 * (self._plans.clock.time() - BEFORE_S))
 
 
 def _is_active(tuning: Tuning) -> bool:

@@ -1,0 +1,153 @@
+"""Autopilots: topologies with an objective get the capacity that it needs, and no more."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from stormwright.controller.autopilot import Autopilot, AutopilotSettings, Observed, Slo, WantedCapacity
+from stormwright.controller.description import FigureSources
+from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.requests import NoPlan
+from stormwright.controller.sizing import sized
+from stormwright.errors import ConflictError, StormwrightError
+from stormwright.history.evaluation.window import Sample
+from stormwright.model import Problem, Scheduler
+from stormwright.plans.plan import SERVICE, Plan
+from stormwright.plans.states import FINAL_STATES
+from stormwright.plans.tuning import TuningAim
+from stormwright.predict.fixed_point import waiting
+from stormwright.predict.flow.layout import FlowLayout
+from stormwright.service.plans.own_plans import OwnPlan, Planner
+from stormwright.service.plans.store import PlanStore
+
+log = logging.getLogger(__name__)
+
+#: Seconds from one look to the next, and after a plan that has changed nothing.
+LOOK_S, AGAIN_S = 10.0, 300.0
+
+
+class AutopilotService:
+    """Watches topologies with an objective in mode auto; called each second by one thread.
+
+    Parameters
+    ----------
+    planner
+        Makes and starts plans.
+    plans
+        Stored plans, for their states.
+    recent
+        Returns the windows of a topology since a time in ms since 1970.
+    scheduler
+        Places executors without a slot on as few nodes as sustain the load, around all others.
+    settings
+        Limits of changes; None for the defaults.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        plans: PlanStore,
+        recent: Callable[[str, float], Sequence[Sample]],
+        scheduler: Scheduler,
+        settings: AutopilotSettings | None = None,
+    ) -> None:
+        self._planner, self._plans, self._recent, self._scheduler = planner, plans, recent, scheduler
+        self._settings = settings
+        self._pilots: dict[str, Autopilot] = {}
+        #: Topology → the end of its last window in ms since 1970, and its plan that is not done yet.
+        self._windows_ms: dict[str, float] = {}
+        self._plan_of: dict[str, str] = {}
+        #: Topology → seconds before which nothing is changed.
+        self._not_before_s: dict[str, float] = {}
+        self._next_s = float("-inf")
+        self._looking = threading.Lock()
+
+    def held(self) -> dict[str, str]:
+        """Return topologies (ids) that nothing else moves, with the reason."""
+        return dict.fromkeys(self._pilots, "its objective decides about its size")
+
+    def advance(self) -> None:
+        """Observe all topologies with an objective, and have it decided about them; cheap where there are none."""
+        now_s = self._plans.clock.monotonic()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + LOOK_S
+        try:
+            problem = self._planner.now()
+        except ConflictError:
+            return
+        objectives = {each.id: slo for each in problem.topologies if (slo := Slo.of(each.conf)) is not None}
+        if not objectives and not self._pilots:
+            return
+        closed = self._planner.not_automatic(problem)
+        flying = {topology: slo for topology, slo in objectives.items() if topology not in closed}
+        for gone in self._pilots.keys() - flying.keys():
+            del self._pilots[gone]
+        for topology, slo in flying.items():
+            if topology not in self._pilots:
+                self._pilots[topology] = Autopilot(slo, self._settings)
+            self._observe(problem, topology)
+        self._end_plans()
+        if flying and self._looking.acquire(blocking=False):
+            self._planner.run_later(partial(self._look, problem, flying))
+
+    def _observe(self, problem: Problem, topology: str) -> None:
+        limit = float(FlowLayout.of(problem).pending[problem.topology_index[topology]])
+        for sample in self._recent(topology, self._windows_ms.get(topology, 1000 * (self._plans.clock.time() - 60))):
+            self._windows_ms[topology] = end_ms = sample.start_ms + 1000 * max(sample.length_s, 1.0)
+            part = np.array(np.nan if sample.pending is None or not np.isfinite(limit) else sample.pending / limit)
+            self._pilots[topology].observe(
+                Observed(end_ms / 1000, sample.acked_tps, float(waiting(part)), sample.p99_ms)
+            )
+
+    def _end_plans(self) -> None:
+        for topology, plan in list(self._plan_of.items()):
+            found = self._plans.summary(plan)
+            if found.state not in FINAL_STATES:
+                continue
+            del self._plan_of[topology]
+            if found.state == "done" and found.step_count and topology in self._pilots:
+                self._pilots[topology].changed(self._plans.clock.time())
+            else:
+                self._not_before_s[topology] = self._plans.clock.monotonic() + AGAIN_S
+
+    def _look(self, problem: Problem, flying: dict[str, Slo]) -> None:
+        """Decide about topologies, on the thread that makes plans."""
+        try:
+            predicted = Placements(problem).predicted(problem.current_slot).topologies
+            for topology, slo in flying.items():
+                pilot, now_s = self._pilots.get(topology), self._plans.clock.monotonic()
+                if pilot is None or topology in self._plan_of or now_s < self._not_before_s.get(topology, 0.0):
+                    continue
+                index = problem.topology_index[topology]
+                capacity_tps = predicted[index].reachable_tps.value
+                if wanted := pilot.wanted(self._plans.clock.time(), capacity_tps):
+                    self._change(problem, index, wanted, slo)
+        except StormwrightError as error:
+            log.info("the size of topologies cannot be decided now: %s", error)
+        finally:
+            self._looking.release()
+
+    def _change(self, problem: Problem, index: int, wanted: WantedCapacity, slo: Slo) -> None:
+        topology = problem.topologies[index]
+
+        def make(_: str, problem: Problem, sources: FigureSources) -> Plan | NoPlan:
+            if topology.id not in problem.topology_index:
+                return NoPlan("nothing_to_do", f"{topology.name} does not run any more")
+            inputs, _scheduler = self._planner.trial_inputs(problem, sources)
+            found = sized(problem, problem.topology_index[topology.id], wanted, slo, self._scheduler, inputs)
+            if isinstance(found, NoPlan) or wanted.is_more:
+                return found
+            # With less capacity it is slower: it goes back only where its objective is not held.
+            return found.model_copy(update={"aim": TuningAim("cores", p99_ms=slo.p99_ms)})
+
+        requested = OwnPlan("service", "nodes", SERVICE, f"{topology.name}: {wanted.why}", {"topology": topology.id})
+        try:
+            self._plan_of[topology.id] = self._planner.add_made(requested, make)
+        except ConflictError as error:
+            log.info("%s: %s; but not now: %s", topology.name, wanted.why, error)
