@@ -107,9 +107,14 @@ def test_capacity_rises_for_demand_backlog_and_latency() -> None:
     expected = pilot.wanted(now_s, 110.0, forecast_tps=150.0)
     assert expected is not None
     assert "150 are expected" in expected.why
-    # Spouts that wait handle less than what comes.
+    # Spouts that wait handle less than what comes, whatever is predicted.
     now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, waiting=1.0)
-    assert pilot.wanted(now_s, 130.0) is not None
+    full = pilot.wanted(now_s, 1000.0)
+    assert full is not None
+    assert full.tps == pytest.approx(1.3 * 95 / 0.65)
+    # And a rate that was handled is a capacity.
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[150.0] * 5, *[120.0] * 5)
+    assert pilot.wanted(now_s, 100.0) is None
     now_s = observe(pilot := Autopilot(Slo(p99_ms=100)), *[95.0] * 10, p99_ms=150.0)
     assert pilot.wanted(now_s, 140.0) is not None
     assert pilot.wanted(now_s, 1000.0) is None, "it is slow for another reason"

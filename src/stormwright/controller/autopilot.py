@@ -136,11 +136,14 @@ class Autopilot:
         self._highest: deque[tuple[float, float]] = deque()
         self._changes_s: deque[float] = deque()
         self._began_s: float | None = None
+        #: Highest rate of some windows since the last change.
+        self._handled_tps = 0.0
 
     def observe(self, observed: Observed) -> None:
         """Count a window."""
         self._began_s = observed.at_s if self._began_s is None else self._began_s
         self._last.append(observed)
+        self._handled_tps = max(self._handled_tps, sum(each.rate_tps for each in self._last) / _SMOOTHED)
         demand = self._demand_tps()
         while self._highest and self._highest[-1][1] <= demand:
             self._highest.pop()
@@ -152,6 +155,7 @@ class Autopilot:
         """Count a change of its capacity."""
         self._changes_s.append(at_s)
         self._last.clear()
+        self._handled_tps = 0.0
 
     def wanted(self, now_s: float, capacity_tps: float, forecast_tps: float = 0.0) -> WantedCapacity | None:
         """Return the capacity that it needs; None if the present one will do.
@@ -161,7 +165,8 @@ class Autopilot:
         now_s
             Current time in seconds, by the clock of the observations.
         capacity_tps
-            Highest rate of the present configuration.
+            Highest rate of the present size as predicted. A measurement overrules it: rates that were handled, and
+            spouts that wait although less is.
         forecast_tps
             Demand that is expected within the time of a change.
         """
@@ -172,6 +177,9 @@ class Autopilot:
         since_s = now_s - max(self._changes_s, default=began_s)
         if len(self._last) < _SMOOTHED or len(self._changes_s) >= settings.max_changes or since_s < settings.settle_s:
             return None
+        capacity_tps = max(capacity_tps, self._handled_tps)
+        if all(each.waiting > _WAITS for each in self._last):
+            capacity_tps = min(capacity_tps, sum(each.rate_tps for each in self._last) / len(self._last))
         demand, backlog = self._demand_tps(), self._backlog()
         # What is to be worked off in time besides.
         needed = max(demand + backlog / settings.catch_up_s, forecast_tps)
