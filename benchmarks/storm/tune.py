@@ -93,8 +93,12 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--minutes", type=float, default=90.0, help="no topology begins later")
     parser.add_argument("--repeats", type=int, default=2, help="of both configurations, in turns")
+    parser.add_argument("--report", action="store_true", help="only make the page of what is there")
     options = parser.parse_args()
     show_progress()
+    if options.report:
+        report(options)
+        return
     names = [each for each in options.only.split(",") if each] or list(TOPOLOGIES)
     until_s = time.monotonic() + 60 * options.minutes
     DIRECTORY.mkdir(parents=True, exist_ok=True)

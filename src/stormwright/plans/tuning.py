@@ -93,7 +93,10 @@ class TuningTrial(Shape):
     def change(self) -> str:
         """The change as text."""
         executors = [f"{name} {count}" for name, count in self.executors.items()]
-        conf = [f"{key.removeprefix('topology.')} {value}" for key, value in self.conf.items()]
+        asleep = [key for key, value in self.conf.items() if ".wait.progressive." in key and value == 0]
+        others = {key: value for key, value in self.conf.items() if key not in asleep}
+        conf = [f"{key.removeprefix('topology.')} {value}" for key, value in others.items()]
+        conf += ["idle threads sleep at once"] if asleep else []
         return ", ".join([*executors, *conf, *(["placed again"] if self.placed else [])])
 
 

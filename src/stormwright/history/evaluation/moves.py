@@ -46,8 +46,9 @@ BEFORE_S, AFTER_S = 240.0, 120.0
 #: Seconds after a move that are left out: caches and compilers warm up.
 SETTLE_S = 20.0
 
-#: Windows after which a trial may be evaluated early, the confidence of that, and the gain that is too little for one.
-EARLY_WINDOWS, EARLY_CONFIDENCE, TOO_LITTLE = 5, 0.99, 0.02
+#: Windows after which a trial may be evaluated early if it is better, and if it is not: workers become faster for a
+#: minute or two. The confidence of that, and the gain that is too little for a trial.
+EARLY_WINDOWS, EARLY_LOSS_WINDOWS, EARLY_CONFIDENCE, TOO_LITTLE = 5, 10, 0.99, 0.02
 
 #: Part of a rate that is wanted at which it counts as held.
 HELD = 0.98
@@ -255,7 +256,9 @@ class MoveEvaluator:
         if len(after) < EARLY_WINDOWS:
             return False
         low, high = _better(pending.moved.aim, before, after, EARLY_CONFIDENCE)
-        return low is not None and high is not None and (low > 1.0 or high < 1.0 + TOO_LITTLE)
+        if low is None or high is None:
+            return False
+        return low > 1.0 or (len(after) >= EARLY_LOSS_WINDOWS and high < 1.0 + TOO_LITTLE)
 
     def _why_no_better(self, pending: Pending) -> str:
         """Return why a trial is taken back; empty for a move that is none, and for one that is measurably better."""
