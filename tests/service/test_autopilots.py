@@ -62,10 +62,10 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     def start(offered: Offered, slow_ms: float = 20.0, **conf: float) -> Deciding:
         storm = Storm(monkeypatch, offered, slow_ms, **conf)
         storm.runs = on("n0")
-        service = Deciding(storm, tmp_path, Staying())
         fewest = scheduler_keeping_running("optimizer", {"objective": "nodes"})
+        service = Deciding(storm, tmp_path, Staying(), repair_scheduler=fewest)
         plans = service.plan_service
-        plans.autopilots = AutopilotService(plans, plans._plans, service.history.recent, fewest, QUICK)  # noqa: SLF001
+        plans.autopilots = AutopilotService(plans, plans._plans, service.history.recent, QUICK)  # noqa: SLF001
         begun.append(service)
         return service
 

@@ -16,7 +16,7 @@ from stormwright.controller.requests import NoPlan
 from stormwright.controller.sizing import sized
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.history.evaluation.window import Sample
-from stormwright.model import Problem, Scheduler
+from stormwright.model import Problem
 from stormwright.plans.plan import SERVICE, Plan
 from stormwright.plans.states import FINAL_STATES
 from stormwright.plans.tuning import TuningAim
@@ -42,8 +42,6 @@ class AutopilotService:
         Stored plans, for their states.
     recent
         Returns the windows of a topology since a time in ms since 1970.
-    scheduler
-        Places executors without a slot on as few nodes as sustain the load, around all others.
     settings
         Limits of changes; None for the defaults.
     """
@@ -53,10 +51,9 @@ class AutopilotService:
         planner: Planner,
         plans: PlanStore,
         recent: Callable[[str, float], Sequence[Sample]],
-        scheduler: Scheduler,
         settings: AutopilotSettings | None = None,
     ) -> None:
-        self._planner, self._plans, self._recent, self._scheduler = planner, plans, recent, scheduler
+        self._planner, self._plans, self._recent = planner, plans, recent
         self._settings = settings
         self._pilots: dict[str, Autopilot] = {}
         #: Topology → the end of its last window in ms since 1970, and its plan that is not done yet.
@@ -140,7 +137,8 @@ class AutopilotService:
             if topology.id not in problem.topology_index:
                 return NoPlan("nothing_to_do", f"{topology.name} does not run any more")
             inputs, _scheduler = self._planner.trial_inputs(problem, sources)
-            found = sized(problem, problem.topology_index[topology.id], wanted, slo, self._scheduler, inputs)
+            index = problem.topology_index[topology.id]
+            found = sized(problem, index, wanted, slo, self._planner.sizing_scheduler, inputs)
             if isinstance(found, NoPlan) or wanted.is_more:
                 return found
             # With less capacity it is slower: it goes back only where its objective is not held.

@@ -56,5 +56,9 @@ class Planner(Protocol):
         """Return topologies (ids) that nothing may move automatically now, with the reason."""
 
     @property
+    def sizing_scheduler(self) -> Scheduler:
+        """Scheduler that places a topology on as few nodes as sustain its load, around all others."""
+
+    @property
     def waits_for_person(self) -> bool:
         """Whether another person has to apply plans."""

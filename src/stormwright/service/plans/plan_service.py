@@ -145,9 +145,7 @@ class PlanService(PlanQueries):
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting, self._evacuating = threading.Lock(), threading.Lock()
         self.tunings = TuningService(self, plans, journal, tuning or TuningStorage.of(plans.state))
-        self.autopilots = AutopilotService(
-            self, plans, self.tunings.recent, makers.sizing_scheduler or makers.repair_scheduler
-        )
+        self.autopilots = AutopilotService(self, plans, self.tunings.recent)
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for known in plans.summaries(["planning", "planned"], most=2**31):
             if known.state == "planning" or known.auto_apply:
@@ -239,6 +237,11 @@ class PlanService(PlanQueries):
         stay, makers = self._guard.forbidden(problem, rates=measured_rates), self._makers
         inputs = PlanInputs(repair_scheduler=makers.repair_scheduler, stay=stay, sources=sources)
         return inputs, makers.tuning_scheduler or makers.repair_scheduler
+
+    @property
+    def sizing_scheduler(self) -> Scheduler:
+        """Scheduler that places a topology on as few nodes as sustain its load, around all others."""
+        return self._makers.sizing_scheduler or self._makers.repair_scheduler
 
     @property
     def waits_for_person(self) -> bool:
