@@ -93,7 +93,25 @@ def main() -> None:
     for each in (each for of in found.values() for each in of):
         begin_ms = each["started_ms"]
         each["silence_s"] = longest_silence_s(records, topology, begin_ms - 5000, begin_ms + 1000 * (GAP_S - 1))
-    report(options, found, mixtures(records, topology), (totals.begun, totals.failed, lost))
+        each["starts_s"] = starts(records, topology, begin_ms, begin_ms + 1000 * (GAP_S + each["pause_s"]))
+    failed = {
+        record["start_ms"]: count
+        for record in records
+        if record["worker"]["topology"] == topology
+        and (count := sum(executor["failed"] for executor in record["executors"]))
+    }
+    report(options, found, mixtures(records, topology), (totals.begun, totals.failed, lost), failed)
+
+
+def starts(records: Sequence[LogRecord], topology: str, begin_ms: float, end_ms: float) -> dict[str, list[float]]:
+    """Return when workers in each slot started between two moments, in seconds since the first."""
+    found: dict[str, set[float]] = {}
+    for record in records:
+        worker = record["worker"]
+        if worker["topology"] == topology and begin_ms <= worker["start_ms"] < end_ms:
+            slot = f"{worker['host']}:{worker['port']}"
+            found.setdefault(slot, set()).add(round((worker["start_ms"] - begin_ms) / 1000, 1))
+    return {slot: sorted(of) for slot, of in sorted(found.items())}
 
 
 #: A move, and the configuration before it.
@@ -167,9 +185,13 @@ def mixtures(records: Sequence[LogRecord], topology: str) -> int:
 
 
 def report(
-    options: argparse.Namespace, found: dict[str, list[dict[str, Any]]], mixed: int, trees: tuple[int, int, int]
+    options: argparse.Namespace,
+    found: dict[str, list[dict[str, Any]]],
+    mixed: int,
+    trees: tuple[int, int, int],
+    failed: dict[int, int],
 ) -> None:
-    """Write the page."""
+    """Write the page; `failed` is the number of trees that failed by the begin of a record, in ms since 1970."""
     begun, failed, lost = trees
     every = [each for of in found.values() for each in of]
     rows = [
@@ -186,7 +208,7 @@ def report(
     good = sum(each["complete"] and each["as_wanted"] for each in every)
     rows.append(("changes complete and as wanted", "all", f"{good} of {len(every)}"))
     title = f"Changes of configuration on a real cluster, {options.cores:g} cores a node"
-    write_results("storm-reconfigure", title, rows, {"changes": found, "options": vars(options)})
+    write_results("storm-reconfigure", title, rows, {"changes": found, "failed": failed, "options": vars(options)})
 
 
 if __name__ == "__main__":
