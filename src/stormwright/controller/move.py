@@ -457,7 +457,16 @@ class Mover:
     def _is_configured(self, topology: str, slots: Iterable[WorkerSlot]) -> bool:
         """Return whether the workers in some slots report the stored configuration, or none."""
         found = {self._tally.configuration(topology, slot) for slot in slots} - {""}
-        return not found or found == {self._nimbus.configuration(topology)}
+        if not found:
+            return True
+        stored = self._nimbus.configuration(topology)
+        return all(_is_same(each, stored) for each in found)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two configurations, ``DIGEST`` or ``DIGEST.VERSION``, are the same as far as is known."""
+    (content, _, version), (other_content, _, other_version) = one.partition("."), other.partition(".")
+    return content == other_content and (not version or not other_version or version == other_version)
 
 
 def _runs(problem: Problem, topology: str, placed: TopologyAssignment) -> bool:

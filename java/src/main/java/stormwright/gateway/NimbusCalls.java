@@ -5,14 +5,17 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.storm.generated.AuthorizationException;
 import org.apache.storm.generated.ClusterSummary;
 import org.apache.storm.generated.ErrorInfo;
 import org.apache.storm.generated.ExecutorSummary;
 import org.apache.storm.generated.GetInfoOptions;
+import org.apache.storm.generated.KeyNotFoundException;
 import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.Nimbus;
 import org.apache.storm.generated.NotAliveException;
 import org.apache.storm.generated.NumErrorsChoice;
+import org.apache.storm.generated.ReadableBlobMeta;
 import org.apache.storm.generated.RebalanceOptions;
 import org.apache.storm.generated.SpoutStats;
 import org.apache.storm.generated.SupervisorAssignments;
@@ -21,6 +24,7 @@ import org.apache.storm.generated.TopologyInfo;
 import org.apache.storm.generated.TopologySummary;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.thrift.TException;
+import org.apache.storm.utils.ConfigUtils;
 import stormwright.access.ConfDigest;
 
 /** The calls of the gateway, each one of Nimbus; results are JSON documents. */
@@ -88,7 +92,7 @@ final class NimbusCalls {
                 nimbus.rebalance(text(args, "name"), rebalance);
                 return null;
             case "configuration":
-                return ConfDigest.of(conf(nimbus, text(args, "id")));
+                return configuration(nimbus, text(args, "id"));
             case "release":
                 return release(nimbus, push, args);
             case "kill":
@@ -98,6 +102,17 @@ final class NimbusCalls {
                 return null;
             default:
                 throw new IllegalArgumentException("there is no call '" + call + "'");
+        }
+    }
+
+    /** The digest of what is stored, and its version: a supervisor may still have the same of an earlier change. */
+    private static String configuration(Nimbus.Iface nimbus, String id) throws TException {
+        String digest = ConfDigest.of(conf(nimbus, id));
+        try {
+            ReadableBlobMeta stored = nimbus.getBlobMeta(ConfigUtils.masterStormConfKey(id));
+            return stored == null ? digest : digest + "." + stored.get_version();
+        } catch (AuthorizationException | KeyNotFoundException e) {
+            return digest;
         }
     }
 

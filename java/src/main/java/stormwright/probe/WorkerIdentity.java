@@ -18,7 +18,8 @@ import stormwright.standby.Takeover;
 /**
  * Which worker a record is from; all but host and configuration name it once and for all.
  *
- * @param configuration digest of the configuration that it started with; null if that cannot be read
+ * @param configuration digest of the configuration that it started with, and its version where the supervisor has
+ *     stored that, too; null if that cannot be read
  */
 record WorkerIdentity(
         String topology, String supervisor, String host, int port, long pid, long startMs, String configuration) {
@@ -46,7 +47,12 @@ record WorkerIdentity(
             // Not below storm.local.dir: Nimbus stores its own with a topology's configuration.
             String root = Path.of(context.getCodeDir()).toAbsolutePath().getParent().toString();
             Path file = Path.of(ConfigUtils.supervisorStormConfPath(root));
-            return Files.exists(file) ? ConfDigest.of(Utils.fromCompressedJsonConf(Files.readAllBytes(file))) : null;
+            if (!Files.exists(file)) {
+                return null;
+            }
+            String digest = ConfDigest.of(Utils.fromCompressedJsonConf(Files.readAllBytes(file)));
+            Path version = file.resolveSibling(file.getFileName() + ".version");
+            return Files.exists(version) ? digest + "." + Files.readString(version).strip() : digest;
         } catch (IOException | RuntimeException e) {
             LOG.warn("the configuration of {} cannot be read, so its changes cannot be followed", context.getStormId(), e);
             return null;
