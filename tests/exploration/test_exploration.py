@@ -117,7 +117,7 @@ def test_exploration_shrinks_a_forgotten_pause_to_one_death(monkeypatch: pytest.
     def fails(schedule: Schedule) -> bool:
         return bool(explore(schedule, longest_s=200.0).violations)
 
-    least = next(each for at in range(20, 40) if fails(each := Schedule(1, (death(at, FaultTarget.SERVICE),))))
+    least = next(each for at in range(20, 80) if fails(each := Schedule(1, (death(at, FaultTarget.SERVICE),))))
     more = Schedule(
         1,
         (*least.faults, death(10_000, FaultTarget.MOVING_WORKER)),
