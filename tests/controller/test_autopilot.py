@@ -75,7 +75,7 @@ def run(seed: int, settings: AutopilotSettings | None = None) -> Day:
     return Day(violated / len(tps), used / len(tps), fixed, changes)
 
 
-#: Days: 200 of them are held as well.
+#: Number of days.
 DAYS = 12
 
 

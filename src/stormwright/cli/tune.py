@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stormwright.plans.figures import Range
     from stormwright.plans.tuning import Tuning, TuningAim
 
-#: Options of trials, and of changes by hand.
+#: Options of a new tuning, and of earlier ones.
 _OF_TRIALS = ("rate", "latency_ms", "p99_ms", "any_latency", "least_cores", "trials", "pauses", "dry_run")
 _OF_EARLIER = ("stop", "show", "export")
 

@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
+from stormwright.history.evaluation.verdict import MORE_PROBABLY
 from stormwright.model.arrays import is_amount
 from stormwright.model.topology_config import MAX_CORES, SLO_LAG, SLO_P99
 
 #: Growth of a demand of which only a part is handled, until it is measured.
 _UNKNOWN_GROWTH: Final = 1.3
-
-#: Probability that spouts wait from which the handled rate is not the demand.
-_WAITS: Final = 0.5
 
 #: Least multiple of the capacity where it is to rise.
 _LEAST_RISE: Final = 1.1
@@ -178,7 +176,7 @@ class Autopilot:
         if len(self._last) < _SMOOTHED or len(self._changes_s) >= settings.max_changes or since_s < settings.settle_s:
             return None
         capacity_tps = max(capacity_tps, self._handled_tps)
-        if all(each.waiting > _WAITS for each in self._last):
+        if all(each.waiting > MORE_PROBABLY for each in self._last):
             capacity_tps = min(capacity_tps, sum(each.rate_tps for each in self._last) / len(self._last))
         demand, backlog = self._demand_tps(), self._backlog()
         # What is to be worked off in time besides.
@@ -202,7 +200,7 @@ class Autopilot:
         found = [
             each.arriving_tps
             if each.arriving_tps is not None
-            else each.rate_tps * (_UNKNOWN_GROWTH if each.waiting > _WAITS else 1.0)
+            else each.rate_tps * (_UNKNOWN_GROWTH if each.waiting > MORE_PROBABLY else 1.0)
             for each in self._last
         ]
         return sum(found) / len(found)

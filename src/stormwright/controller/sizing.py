@@ -22,7 +22,6 @@ from stormwright.model.humanize import readable
 from stormwright.plans.plan import Plan
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import tasks_of, with_rates
-from stormwright.predict.flow.profile import Profile
 from stormwright.predict.workers import nodes_of
 
 #: Multiples of the executors of bolts that are tried, up to the tasks.
@@ -66,7 +65,7 @@ def sized(
     now_tps = placements.predicted(problem.current_slot).topologies[index].reachable_tps.value
     now = problem.current_slot[problem.executors_of(index)]
     now_cores = _cores(problem, now)
-    sizes = list(_sizes(problem, index, wanted, slo, scheduler))
+    sizes = list(_sizes(placements, index, wanted, slo, scheduler))
     if not wanted.is_more:
         # Less capacity is worth a pause for fewer cores only.
         sizes = [each for each in sizes if each.cores < now_cores and each.reachable_tps >= _ENOUGH * wanted.tps]
@@ -94,12 +93,15 @@ def sized(
     return found.model_copy(update={"gain": gain})
 
 
-def _sizes(problem: Problem, index: int, wanted: WantedCapacity, slo: Slo, scheduler: Scheduler) -> Iterator[_Size]:
-    topology, profile = problem.topologies[index], Profile.of(problem)
-    assumptions = Assumptions.of(problem).fixed(profile)
-    measured_tps = Placements(problem).rate_tps.get(topology.id, 0.0)
-    if not measured_tps:
+def _sizes(
+    placements: Placements, index: int, wanted: WantedCapacity, slo: Slo, scheduler: Scheduler
+) -> Iterator[_Size]:
+    problem, profile = placements.problem, placements.profile
+    topology = problem.topologies[index]
+    measured_tps = placements.rate_tps.get(topology.id, 0.0)
+    if not measured_tps or profile is None:
         return
+    assumptions = Assumptions.of(problem).fixed(profile)
     factors = np.ones(len(problem.topologies))
     factors[index] = wanted.tps / measured_tps
     for executors in _executors(problem, index):

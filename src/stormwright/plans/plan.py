@@ -307,7 +307,7 @@ class Plan(PlanSummary):
     trial
         Whether the prediction is too uncertain for a promise: the topology goes back unless it is measurably better.
     aim
-        By which it is better, for a trial.
+        By which a trial is better; of a plan for fewer cores that is none, the latency within which it stays.
     moving, moving_s
         Topologies (names) that are paused to be moved now, and for how many seconds; None if unknown.
     left_s

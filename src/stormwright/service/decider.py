@@ -97,8 +97,9 @@ class Decider:
         Adaptive move budget; None for that of the settings.
     trial_budget, trial_scheduler
         Budget of trials, and the scheduler for them, which subtracts no prediction error; None for no trials.
-    tuned
-        Returns topologies (ids) that are being tuned, which stay meanwhile, with the reason.
+    reserved
+        Returns topologies (ids) that another part of the service decides about, with the reason: tuned ones, and those
+        with an objective.
     """
 
     def __init__(
@@ -113,9 +114,9 @@ class Decider:
         budget: MoveBudgetKeeper | None = None,
         trial_budget: TrialBudget | None = None,
         trial_scheduler: Scheduler | None = None,
-        tuned: Callable[[], Mapping[str, str]] = dict,
+        reserved: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self._guard, self._budget, self._tuned = guard, budget, tuned
+        self._guard, self._budget, self._reserved = guard, budget, reserved
         self._trial_budget, self._trial_scheduler = trial_budget, trial_scheduler
         self._settings = settings
         self._scheduler = scheduler
@@ -173,7 +174,7 @@ class Decider:
             **{topology: str(why) for topology, why in waits.items()},
             **self._memory.backoff.stay(self._memory.clock().now_s),
             **self._view.unfit(),
-            **self._tuned(),
+            **self._reserved(),
             **self._guard.stay(problem),
         }
         if all(topology in waits for topology in problem.load.topologies):

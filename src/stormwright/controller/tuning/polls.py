@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from stormwright.controller.reconfigure import reconfigured
-from stormwright.controller.tuning.knobs import ConfigChange
+from stormwright.controller.tuning.knobs import PARKS_KEY, ConfigChange
 from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.flow.profile import Profile
@@ -44,7 +44,8 @@ class PollingCost:
 
     def gain(self, change: ConfigChange) -> float:
         """Return the multiple of the rate on full nodes by the polls of a changed topology."""
-        if not self._cores or not self._polls_per_s:
+        polls_alike = not change.executors and PARKS_KEY not in change.conf
+        if polls_alike or not self._cores or not self._polls_per_s:
             return 1.0
         topology = self._problem.topologies[self._index].id
         then = reconfigured(self._problem, {topology: change.executors}, {topology: change.conf})

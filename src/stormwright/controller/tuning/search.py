@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import exp, inf, isfinite, log
+from math import exp, inf, isfinite, log, sqrt, tau
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from stormwright.controller.tuning.effects import Effects, LogEffect, features_o
 from stormwright.controller.tuning.knobs import ConfigChange, changes_of
 from stormwright.controller.tuning.polls import PollingCost
 from stormwright.errors import Fault, InputError
+from stormwright.history.evaluation.verdict import MORE_PROBABLY
 from stormwright.model import UNPLACED, Problem, Scheduler, TopologyAssignment
 from stormwright.model.answer import name_slots
 from stormwright.model.batches import MAX_SPOUT_PENDING
@@ -50,8 +51,6 @@ _USUAL_PAUSE_S = 15.0
 
 #: Part of the reachable rate, and of the CPU of a node, from which a topology may be at its limit.
 _HALF = 0.5
-
-_MORE_PROBABLY = 0.5
 
 #: Standard errors of an interval with 95 % confidence.
 _Z = 1.96
@@ -165,11 +164,10 @@ def next_trial(problem: Problem, topology: str, aim: TuningAim, inputs: TrialInp
 
 def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
     """Return a candidate if it is worth its pauses, a second one if it is taken back, and the loss until then."""
-    if best.full < _MORE_PROBABLY and best.improvement * PAYS_WITHIN_S <= _USUAL_PAUSE_S:
+    if best.full < MORE_PROBABLY and best.improvement * PAYS_WITHIN_S <= _USUAL_PAUSE_S:
         return NoPlan("nothing_to_do", "it handles all that comes, so no configuration has it handle more")
     (mean, sd), pause_s = best.expected, max(best.plan.pauses_s[:1], default=_USUAL_PAUSE_S)
-    pauses_s, z = pause_s * (1 + float(ndtr(-mean / sd))), -mean / sd
-    lost = -mean * float(ndtr(z)) + sd * exp(-z * z / 2) / (2 * np.pi) ** 0.5
+    pauses_s, lost = pause_s * (1 + float(ndtr(-mean / sd))), _beyond(LogEffect(-mean, sd))
     if pauses_s > max_pause_s:
         return NoPlan(
             "small_gain", f"the next trial would pause it for {pauses_s:.0f} s, and {max_pause_s:.0f} s are left"
@@ -179,6 +177,13 @@ def _worth(best: Candidate, max_pause_s: float) -> Candidate | NoPlan:
     text = f"the next trial promises {100 * best.improvement:.2g} % more"
     cost = f"its pauses of {pauses_s:.0f} s, and a loss until it is taken back, cost"
     return NoPlan("small_gain", f"{text}, less than {cost} within {PAYS_WITHIN_S / 60:.0f} minutes")
+
+
+def _beyond(effect: LogEffect, least: float = 0.0) -> float:
+    """Return the expectation of an effect where it is above `least`, and of 0 elsewhere."""
+    mean, sd = effect
+    z = (mean - least) / sd
+    return mean * float(ndtr(z)) + sd * exp(-z * z / 2) / sqrt(tau)
 
 
 class TrialSearch:
@@ -240,10 +245,7 @@ class TrialSearch:
         best = max(singles, key=lambda each: each.improvement)
         for _ in range(MAX_TOGETHER - 1):
             # The best few by the sum of what each is expected to bring are predicted together.
-            others = sorted(
-                (each for each in singles if not each.change.overlaps(best.change)),
-                key=lambda each, best=best: -self._together(best, each),  # type: ignore[misc]
-            )[:3]
+            others = self._beside(best, singles)
             # One that is only less certain would be as good a trial later, and tell more on its own.
             together = self.candidates([best.change & each.change for each in others])
             better = [each for each in together if each.expected.mean > best.expected.mean + _RISES]
@@ -252,6 +254,10 @@ class TrialSearch:
                 break
             best = more
         return best
+
+    def _beside(self, best: Candidate, singles: Sequence[Candidate]) -> list[Candidate]:
+        apart = [each for each in singles if not each.change.overlaps(best.change)]
+        return sorted(apart, key=lambda each: -self._together(best, each))[:3]
 
     def request(self, change: ConfigChange) -> Place:
         """Return the request for a change."""
@@ -328,7 +334,6 @@ class TrialSearch:
         At a limit of pending trees the latency falls as the rate rises, so a limit is one of the least improvement;
         else it holds with a probability.
         """
-        mean, sd = expected
         now, aim = self._inputs.latency, self._aim
         room = min(
             (
@@ -339,6 +344,5 @@ class TrialSearch:
             default=inf,
         )
         least = max(features.get("pending", 0.0) - room, _MEASURABLE) if self._by_pending else _MEASURABLE
-        z = (mean - least) / sd
-        improvement = mean * float(ndtr(z)) + sd * exp(-z * z / 2) / (2 * np.pi) ** 0.5
-        return improvement if self._by_pending else float(improvement * ndtr((room - latency) / sd))
+        improvement = _beyond(expected, least)
+        return improvement if self._by_pending else improvement * float(ndtr((room - latency) / expected.sd))

@@ -90,7 +90,7 @@ class MovedTopology:
     trial
         Whether it is to be undone unless the topology is measurably better.
     aim
-        By which it is better, for a trial.
+        By which a trial is better; of a move to fewer cores that is none, the latency within which it stays.
     """
 
     decision_ms: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -32,7 +32,7 @@ LOOK_S, AGAIN_S = 10.0, 300.0
 
 
 class AutopilotService:
-    """Watches topologies with an objective in mode auto; called each second by one thread.
+    """Watches topologies with an objective in mode auto; `advance` is called each second by one thread.
 
     Parameters
     ----------
@@ -55,6 +55,9 @@ class AutopilotService:
     ) -> None:
         self._planner, self._plans, self._recent = planner, plans, recent
         self._settings = settings
+        #: Objectives by topology (id) of those in mode auto: replaced as a whole, as several threads read it.
+        self._objectives: Mapping[str, Slo] = {}
+        #: The rest belongs to the thread that makes plans.
         self._pilots: dict[str, Autopilot] = {}
         #: Topology → the end of its last window in ms since 1970, and its plan that is not done yet.
         self._windows_ms: dict[str, float] = {}
@@ -66,10 +69,10 @@ class AutopilotService:
 
     def held(self) -> dict[str, str]:
         """Return topologies (ids) that nothing else moves, with the reason."""
-        return dict.fromkeys(self._pilots, "its objective decides about its size")
+        return dict.fromkeys(self._objectives, "its objective decides about its size")
 
     def advance(self) -> None:
-        """Observe all topologies with an objective, and have it decided about them; cheap where there are none."""
+        """Have it decided about all topologies with an objective; cheap where there are none."""
         now_s = self._plans.clock.monotonic()
         if now_s < self._next_s:
             return
@@ -79,28 +82,18 @@ class AutopilotService:
         except ConflictError:
             return
         objectives = {each.id: slo for each in problem.topologies if (slo := Slo.of(each.conf)) is not None}
-        if not objectives and not self._pilots:
-            return
-        closed = self._planner.not_automatic(problem)
-        flying = {topology: slo for topology, slo in objectives.items() if topology not in closed}
-        for gone in self._pilots.keys() - flying.keys():
-            del self._pilots[gone]
-        for topology, slo in flying.items():
-            if topology not in self._pilots:
-                self._pilots[topology] = Autopilot(slo, self._settings)
-            self._observe(problem, topology)
-        self._end_plans()
-        if flying and self._looking.acquire(blocking=False):
-            self._planner.run_later(partial(self._look, problem, flying))
+        closed = self._planner.not_automatic(problem) if objectives else {}
+        self._objectives = {topology: slo for topology, slo in objectives.items() if topology not in closed}
+        if self._objectives and self._looking.acquire(blocking=False):
+            self._planner.run_later(partial(self._look, problem, self._objectives))
 
-    def _observe(self, problem: Problem, topology: str) -> None:
-        limit = float(FlowLayout.of(problem).pending[problem.topology_index[topology]])
-        for sample in self._recent(topology, self._windows_ms.get(topology, 1000 * (self._plans.clock.time() - 60))):
+    def _observe(self, topology: str, pending_limit: float) -> None:
+        pilot, minute_ms = self._pilots[topology], 1000 * (self._plans.clock.time() - 60)
+        for sample in self._recent(topology, self._windows_ms.get(topology, minute_ms)):
             self._windows_ms[topology] = end_ms = sample.start_ms + 1000 * max(sample.length_s, 1.0)
-            part = np.array(np.nan if sample.pending is None or not np.isfinite(limit) else sample.pending / limit)
-            self._pilots[topology].observe(
-                Observed(end_ms / 1000, sample.acked_tps, float(waiting(part)), sample.p99_ms)
-            )
+            known = sample.pending is not None and np.isfinite(pending_limit)
+            part = np.array((sample.pending or 0.0) / pending_limit if known else np.nan)
+            pilot.observe(Observed(end_ms / 1000, sample.acked_tps, float(waiting(part)), sample.p99_ms))
 
     def _end_plans(self) -> None:
         for topology, plan in list(self._plan_of.items()):
@@ -113,18 +106,29 @@ class AutopilotService:
             else:
                 self._not_before_s[topology] = self._plans.clock.monotonic() + AGAIN_S
 
-    def _look(self, problem: Problem, flying: dict[str, Slo]) -> None:
-        """Decide about topologies, on the thread that makes plans."""
+    def _look(self, problem: Problem, objectives: Mapping[str, Slo]) -> None:
+        """Observe topologies, and decide about them."""
         try:
-            predicted = Placements(problem).predicted(problem.current_slot).topologies
-            for topology, slo in flying.items():
-                pilot, now_s = self._pilots.get(topology), self._plans.clock.monotonic()
-                if pilot is None or topology in self._plan_of or now_s < self._not_before_s.get(topology, 0.0):
-                    continue
+            self._pilots = {
+                topology: self._pilots.get(topology) or Autopilot(slo, self._settings)
+                for topology, slo in objectives.items()
+            }
+            self._end_plans()
+            limits = FlowLayout.of(problem).pending
+            for topology in objectives:
+                self._observe(topology, float(limits[problem.topology_index[topology]]))
+            now_s = self._plans.clock.monotonic()
+            ready = [
+                topology
+                for topology in objectives
+                if topology not in self._plan_of and now_s >= self._not_before_s.get(topology, now_s)
+            ]
+            predicted = Placements(problem).predicted(problem.current_slot).topologies if ready else ()
+            for topology in ready:
                 index = problem.topology_index[topology]
                 capacity_tps = predicted[index].reachable_tps.value
-                if wanted := pilot.wanted(self._plans.clock.time(), capacity_tps):
-                    self._change(problem, index, wanted, slo)
+                if wanted := self._pilots[topology].wanted(self._plans.clock.time(), capacity_tps):
+                    self._change(problem, index, wanted, objectives[topology])
         except StormwrightError as error:
             log.info("the size of topologies cannot be decided now: %s", error)
         finally:
@@ -136,7 +140,7 @@ class AutopilotService:
         def make(_: str, problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             if topology.id not in problem.topology_index:
                 return NoPlan("nothing_to_do", f"{topology.name} does not run any more")
-            inputs, _scheduler = self._planner.trial_inputs(problem, sources)
+            inputs = self._planner.plan_inputs(problem, sources)
             index = problem.topology_index[topology.id]
             found = sized(problem, index, wanted, slo, self._planner.sizing_scheduler, inputs)
             if isinstance(found, NoPlan) or wanted.is_more:

@@ -49,11 +49,15 @@ class Planner(Protocol):
     def now(self) -> Problem:
         """Return the current problem; raises ConflictError before the first poll of Nimbus."""
 
-    def trial_inputs(self, problem: Problem, sources: FigureSources) -> tuple[PlanInputs, Scheduler]:
-        """Return the limits of plans, and the scheduler for placements."""
+    def plan_inputs(self, problem: Problem, sources: FigureSources) -> PlanInputs:
+        """Return the schedulers and limits of plans."""
 
     def not_automatic(self, problem: Problem) -> Mapping[str, str]:
         """Return topologies (ids) that nothing may move automatically now, with the reason."""
+
+    @property
+    def tuning_scheduler(self) -> Scheduler:
+        """Scheduler that places a topology for the highest rate, around all others."""
 
     @property
     def sizing_scheduler(self) -> Scheduler:

@@ -232,11 +232,15 @@ class PlanService(PlanQueries):
         """Return the current problem; raises ConflictError before the first poll of Nimbus."""
         return self._queue.now()
 
-    def trial_inputs(self, problem: Problem, sources: FigureSources) -> tuple[PlanInputs, Scheduler]:
-        """Return the limits for the plan of a trial, and the scheduler for its placement."""
-        stay, makers = self._guard.forbidden(problem, rates=measured_rates), self._makers
-        inputs = PlanInputs(repair_scheduler=makers.repair_scheduler, stay=stay, sources=sources)
-        return inputs, makers.tuning_scheduler or makers.repair_scheduler
+    def plan_inputs(self, problem: Problem, sources: FigureSources) -> PlanInputs:
+        """Return the schedulers and limits of plans that parts of the service make."""
+        stay = self._guard.forbidden(problem, rates=measured_rates)
+        return PlanInputs(repair_scheduler=self._makers.repair_scheduler, stay=stay, sources=sources)
+
+    @property
+    def tuning_scheduler(self) -> Scheduler:
+        """Scheduler that places a topology for the highest rate, around all others."""
+        return self._makers.tuning_scheduler or self._makers.repair_scheduler
 
     @property
     def sizing_scheduler(self) -> Scheduler:

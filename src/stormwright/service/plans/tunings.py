@@ -221,7 +221,8 @@ class TuningService:
         with self._lock:
             outcomes = list(self._outcomes)
         inputs = TrialInputs(
-            *self._planner.trial_inputs(problem, sources),
+            self._planner.plan_inputs(problem, sources),
+            self._planner.tuning_scheduler,
             Effects([each for each in outcomes if each.quantity == tuning.aim.quantity], tuning.name),
             _tried(tuning),
             _latency(self._measured(tuning.topology)),
