@@ -62,9 +62,7 @@ def run(seed: int, settings: AutopilotSettings | None = None) -> Day:
         excused = on + 900.0 if at < on + STEP_S and at >= off else excused
         violated += lag > LAG_S and at > excused
         used += size
-        from_outage = off <= at <= on + STEP_S
-        arrives = wanted if from_outage else came / STEP_S
-        pilot.observe(Observed(at, handled / STEP_S, arriving_tps=arrives, lag_s=lag))
+        pilot.observe(Observed(at, handled / STEP_S, arriving_tps=came / STEP_S, backlog=backlog))
         if found := pilot.wanted(at, size * SIZE_TPS):
             other = max(int(np.ceil(found.tps / SIZE_TPS)), 1)
             if (other > size) == found.is_more and other != size:
@@ -118,7 +116,7 @@ def test_capacity_rises_for_demand_backlog_and_latency() -> None:
     now_s = observe(pilot := Autopilot(Slo(p99_ms=100)), *[95.0] * 10, p99_ms=150.0)
     assert pilot.wanted(now_s, 140.0) is not None
     assert pilot.wanted(now_s, 1000.0) is None, "it is slow for another reason"
-    now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, arriving_tps=95.0, lag_s=630.0)
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, arriving_tps=95.0, backlog=95 * 630.0)
     late = pilot.wanted(now_s, 120.0)
     assert late is not None
     assert late.tps == pytest.approx((95 + 95) / 0.65)

@@ -298,6 +298,7 @@ def _record(
         "pairs": pairs,
         "complete_latency": {"edges_ms": list(LATENCY_EDGES_MS), "counts": counts},
         **_with_group(_sometimes(chance, _machine(chance)), world, worker["supervisor"], during),
+        **_sometimes(dice(seq), {"backlog": seq}),
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Final, NamedTuple, Self
 
 from stormwright.history.evaluation.verdict import MORE_PROBABLY
@@ -22,7 +23,7 @@ _UNKNOWN_GROWTH: Final = 1.3
 #: Least multiple of the capacity where it is to rise.
 _LEAST_RISE: Final = 1.1
 
-#: Observations over which the demand is averaged.
+#: Observations by which a demand counts.
 _SMOOTHED: Final = 3
 
 
@@ -96,8 +97,8 @@ class Observed(NamedTuple):
         99th percentile of the complete latency; None if unknown.
     arriving_tps
         Trees/s that its source gets; None if unknown.
-    lag_s
-        Time by which it is behind its source; None if unknown.
+    backlog
+        Trees that wait at the source; None if unknown.
     """
 
     at_s: float
@@ -105,7 +106,7 @@ class Observed(NamedTuple):
     waiting: float = 0.0
     p99_ms: float | None = None
     arriving_tps: float | None = None
-    lag_s: float | None = None
+    backlog: float | None = None
 
 
 class WantedCapacity(NamedTuple):
@@ -197,20 +198,19 @@ class Autopilot:
         return None
 
     def _demand_tps(self) -> float:
-        found = [
+        """Return the median of the last windows: what comes at once after an outage is a backlog, and no demand."""
+        return median(
             each.arriving_tps
             if each.arriving_tps is not None
             else each.rate_tps * (_UNKNOWN_GROWTH if each.waiting > MORE_PROBABLY else 1.0)
             for each in self._last
-        ]
-        return sum(found) / len(found)
+        )
 
     def _backlog(self) -> float:
         """Return the trees that wait at the source, beyond those that may."""
         newest = self._last[-1]
-        if newest.lag_s is None or newest.arriving_tps is None:
-            return 0.0
-        return max(newest.lag_s - (self._slo.lag_s or 0.0) / 2, 0.0) * newest.arriving_tps
+        may_wait = (self._slo.lag_s or 0.0) / 2 * max(self._demand_tps(), newest.rate_tps)
+        return max((newest.backlog or 0.0) - may_wait, 0.0)
 
     def _is_late(self, demand: float, capacity_tps: float) -> bool:
         """Return whether the latency is above its limit in all of the last windows, and that for want of capacity."""

@@ -14,6 +14,11 @@ A topology whose configuration changes has no worker for a moment. A supervisor 
 workers with the configuration of before, and again with the new one once it finds that out
 (``AsyncLocalizer.requestDownloadBaseTopologyBlobs`` and ``updateBlobs`` of Storm): so all of them end first, and start
 once every supervisor has had the time to find it out. The spouts wait until every worker reports the new one.
+
+A supervisor that had the topology some time ago still has that configuration, and looks for a newer one only while a
+worker needs it (``LocallyCachedBlob.requiresUpdate``): there a worker starts twice. Others have connected to its first
+life, and find out within half a minute only that it is gone (``Client`` of Storm); what they send until then is lost.
+So once every supervisor has the new one, all workers are exchanged once more.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from stormwright.controller.draining import USUAL, Draining, DrainPolicy, SpoutControl, drain
@@ -58,6 +64,9 @@ _LATE_S, _AGAIN = 3.0, 3
 #: poll their assignments every 10 s and then stop the worker. With a shorter limit, an old worker that still runs, but
 #: whose records are late, would count as ended, and would emit again once its topology is activated.
 _ENDED_AFTER_S = 15.0
+
+#: Seconds for which a supervisor still fetches the configuration of a topology after its worker was to end.
+_HELD_S = 3.0
 
 #: Seconds after its start in which a service hears of every worker that lives, and between two checks of the placement.
 _HEARD_S, _LOOK_S = 2.0, 0.5
@@ -162,6 +171,11 @@ class Mover:
             for number in range(max(len(move.legs) for move in moves)):
                 swapping = clock.monotonic()
                 complete &= self._swap([(move, move.legs[number]) for move in moves], reason)
+            if again := [_again(move) for move in moves if move.conf and self._has_restarted(move, swapping)]:
+                log.info("%s: a supervisor had an earlier configuration; its workers are exchanged once more", names)
+                for number in range(2):
+                    swapping = clock.monotonic()
+                    complete &= self._swap([(move, move.legs[number]) for move in again], reason)
             swapped = clock.monotonic()
         reports = []
         for move in moves:
@@ -329,7 +343,8 @@ class Mover:
                 stored_s = stored_s or clock.monotonic()
                 # Workers end by the new placement, so that is out now.
                 known = known or (clock.monotonic() + self._connected_s() if ended else None)
-                fetched = clock.monotonic() >= stored_s + self._fetched_s()
+                # A longer wait would be for nothing: no worker needs it any more.
+                fetched = clock.monotonic() >= stored_s + min(self._fetched_s(), _HELD_S)
                 if known and all(self._may_go_on(move, leg, since, known, fetched=fetched) for move, leg in legs):
                     return True
             self._tally.wait(_POLL_S)
@@ -348,7 +363,7 @@ class Mover:
             for move, leg in legs:
                 # One would be enough, as the others leave their slots in the same answer; but each needs its own
                 # numbers of workers and executors, and configuration, which is stored once: each time is a new version.
-                conf = None if move.conf and leg is move.legs[-1] else move.conf or None
+                conf = (move.conf or None) if leg is move.legs[0] else None
                 if move is legs[0][0] or move.changes_topology:
                     self._nimbus.rebalance(move.name, 0, move.num_workers, move.executors or None, conf)
         except NimbusError:
@@ -454,6 +469,11 @@ class Mover:
         # One that a supervisor has started with that of before ends as soon as the supervisor has the new one.
         return self._is_configured(move.topology, leg.started_workers)
 
+    def _has_restarted(self, move: TopologyMove, since: float) -> bool:
+        """Return whether a started worker has started more than once."""
+        slots = move.legs[-1].started_workers
+        return self._tally.starts(move.topology, slots, since) > len(slots)
+
     def _is_configured(self, topology: str, slots: Iterable[WorkerSlot]) -> bool:
         """Return whether the workers in some slots report the stored configuration, or none."""
         found = {self._tally.configuration(topology, slot) for slot in slots} - {""}
@@ -461,6 +481,15 @@ class Mover:
             return True
         stored = self._nimbus.configuration(topology)
         return all(_is_same(each, stored) for each in found)
+
+
+def _again(move: TopologyMove) -> TopologyMove:
+    """Return the exchange of all workers of a topology, once its configuration has changed."""
+    last = move.legs[-1]
+    nowhere = TopologyAssignment((), (UNPLACED,) * len(last.after.slot_of_executor))
+    left = tuple(sorted({slot.supervisor for slot in last.started_workers}))
+    legs = (Leg(nowhere, last.started_workers, (), (), left), last)
+    return replace(move, before=move.after, legs=legs, conf={})
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -279,6 +279,13 @@ class Tally:
             worker = self._newest(topology).get((supervisor, port))
             return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)
 
+    def starts(self, topology: str, slots: Iterable[tuple[str, int]], since: float) -> int:
+        """Return how many workers in some slots (supervisor, port) came up since a time (`Clock.monotonic`)."""
+        wanted = set(slots)
+        with self._changed:
+            lives = [life for life in self._lives(topology) if (life.supervisor, life.port) in wanted]
+            return sum(self._workers[life].first_heard > since for life in lives)
+
     def configuration(self, topology: str, slot: tuple[str, int]) -> str:
         """Return the digest of the configuration that the newest worker in a slot (supervisor, port) runs with."""
         with self._changed:

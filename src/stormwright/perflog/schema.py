@@ -216,6 +216,7 @@ RECORD = Structure(
         Field("gc", GC, nullable=True),
         Field("node", NODE, nullable=True),
         Field("unserializable", ListType(UNSERIALIZABLE), nullable=True),
+        Field("backlog", COUNT, nullable=True),
     )
 )
 

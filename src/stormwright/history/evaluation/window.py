@@ -114,6 +114,8 @@ class Sample:
         99th percentile of the complete latency, None where nothing completed.
     cores
         CPU of the workers, in cores; None if unknown.
+    backlog
+        Records that wait at its source at the end of the window; None if no spout reports it.
     """
 
     start_ms: int
@@ -128,6 +130,7 @@ class Sample:
     compiling: float | None = None
     p99_ms: float | None = None
     cores: float | None = None
+    backlog: int | None = None
 
     @property
     def is_warm(self) -> bool:
@@ -173,6 +176,8 @@ class EvaluationWindow:
     _latency_counts: list[int] = field(default_factory=lambda: [0] * len(_MIDDLE_MS))
     _pending_s: dict[Slot, float] = field(default_factory=dict)
     _has_pending: bool = True
+    #: Begin of the newest record with a backlog, and that.
+    _backlogs: dict[Slot, tuple[int, int]] = field(default_factory=dict)
     _cpu_ns: int = 0
     _compiler_ns: int | None = 0
 
@@ -197,6 +202,8 @@ class EvaluationWindow:
                 self._add_spout(executor, slot, length_s)
         for bucket, count in enumerate(record["complete_latency"]["counts"]):
             self._latency_counts[bucket] += count
+        if (backlog := record.get("backlog")) is not None:
+            self._backlogs[slot] = max(self._backlogs.get(slot, (0, 0)), (record["start_ms"], backlog))
         threads = record.get("threads")
         self._cpu_ns += record["process_cpu_ns"]
         if threads is None or self._compiler_ns is None:
@@ -235,6 +242,7 @@ class EvaluationWindow:
             compiling=compiling,
             p99_ms=p99_ms,
             cores=self._cpu_ns / 1e9 / self.length_s if self._cpu_ns else None,
+            backlog=sum(waiting for _, waiting in self._backlogs.values()) if self._backlogs else None,
         )
 
     def _latencies(self) -> tuple[float | None, float | None]:

@@ -31,6 +31,15 @@ log = logging.getLogger(__name__)
 LOOK_S, AGAIN_S = 10.0, 300.0
 
 
+def arriving(before: Sample | None, now: Sample) -> float | None:
+    """Return the trees/s that a source got in a window; None without backlogs at both ends of it."""
+    if before is None or before.backlog is None or now.backlog is None:
+        return None
+    if now.start_ms - before.start_ms > 1500 * now.length_s:  # a window is missing
+        return None
+    return max(now.acked_tps + (now.backlog - before.backlog) / now.length_s, 0.0)
+
+
 class AutopilotService:
     """Watches topologies with an objective in mode auto; `advance` is called each second by one thread.
 
@@ -61,6 +70,7 @@ class AutopilotService:
         self._pilots: dict[str, Autopilot] = {}
         #: Topology → the end of its last window in ms since 1970, and its plan that is not done yet.
         self._windows_ms: dict[str, float] = {}
+        self._newest: dict[str, Sample] = {}
         self._plan_of: dict[str, str] = {}
         #: Topology → seconds before which nothing is changed.
         self._not_before_s: dict[str, float] = {}
@@ -93,7 +103,13 @@ class AutopilotService:
             self._windows_ms[topology] = end_ms = sample.start_ms + 1000 * max(sample.length_s, 1.0)
             known = sample.pending is not None and np.isfinite(pending_limit)
             part = np.array((sample.pending or 0.0) / pending_limit if known else np.nan)
-            pilot.observe(Observed(end_ms / 1000, sample.acked_tps, float(waiting(part)), sample.p99_ms))
+            arriving_tps = arriving(self._newest.get(topology), sample)
+            self._newest[topology] = sample
+            pilot.observe(
+                Observed(
+                    end_ms / 1000, sample.acked_tps, float(waiting(part)), sample.p99_ms, arriving_tps, sample.backlog
+                )
+            )
 
     def _end_plans(self) -> None:
         for topology, plan in list(self._plan_of.items()):

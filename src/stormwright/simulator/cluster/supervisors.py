@@ -17,6 +17,9 @@ from stormwright.simulator.cluster.nimbus import ACTIVE, VirtualNimbus
 from stormwright.simulator.cluster.timings import REFRESH_POLL, REFRESH_POLL_S, Timings
 from stormwright.simulator.engine import NOWHERE, Engine
 
+#: Seconds for which a supervisor goes on to fetch the configuration of a topology after a worker was to end, at least.
+_HELD_S = 3.0
+
 #: Port → topology and executors.
 Ports = Mapping[int, tuple[str, tuple[int, ...]]]
 
@@ -210,23 +213,31 @@ class Supervisors:
             self.assigned(supervisor)
 
     def configured(self, topology: str) -> None:
-        """Fetch the new configuration of a topology where its files are, at each supervisor's next look for blobs."""
+        """Fetch the new configuration of a topology where its workers run, at each supervisor's next look for blobs."""
+        used = {worker.supervisor for worker in self.workers.values() if worker.topology == topology}
         nodes = [node.id for node in self._problem.supervisors]
         for number, node in enumerate(nodes):
-            if (node, topology) in self._has:
-                delay_s = self._blob_poll_s * (number + 1) / len(nodes)
-                self._clock.after(delay_s, lambda node=node: self._fetch(node, topology))  # type: ignore[misc]
+            delay_s = self._blob_poll_s * (number + 1) / len(nodes)
+            if node in used:
+                held = delay_s <= _HELD_S
+                self._clock.after(delay_s, lambda node=node, held=held: self._fetch(node, topology, held))  # type: ignore[misc]
 
-    def _fetch(self, supervisor: str, topology: str) -> None:
-        """Fetch the configuration of a topology; its workers with an earlier one end, and start again."""
+    def _fetch(self, supervisor: str, topology: str, held: bool = False) -> None:
+        """Fetch the configuration of a topology; its workers with an earlier one end, and start again.
+
+        Where none of them needs it, and none has ended only just (`held`), Storm leaves an earlier one there.
+        """
         if supervisor in self._down or supervisor in self._suspended:
             self._clock.after(self._blob_poll_s, lambda: self._fetch(supervisor, topology))
             return
         entry = self._nimbus.entries.get(topology)
         if entry is None:
             return
+        here = [w for w in self.workers.values() if (w.supervisor, w.topology) == (supervisor, topology)]
+        if not here and not held:
+            return
         self._has[supervisor, topology] = entry.version
-        for worker in [w for w in self.workers.values() if (w.supervisor, w.topology) == (supervisor, topology)]:
+        for worker in here:
             if worker.version != entry.version and not worker.ending:
                 self._end(worker)
 
@@ -292,6 +303,8 @@ class Supervisors:
         start_ms = round(self._clock.time() * 1000)
         worker = Worker(topology, supervisor, port, slot, np.array(executors, np.int32), next(self._pids), start_ms)
         worker.version = self._has[supervisor, topology]
+        if worker.version != self._nimbus.entries[topology].version:
+            self._clock.after(self._blob_poll_s, lambda: self._fetch(supervisor, topology))
         self._probes.count()
         delay_s = 0.0
         for held in set(self.slots[worker.executors].tolist()) - {NOWHERE}:

@@ -42,6 +42,7 @@ final class WorkerMeter {
     private final NavigableMap<Integer, TaskMeter> tasks = new TreeMap<>();
     private final SystemMeter machine = new SystemMeter();
     private final ChildProcesses children = new ChildProcesses();
+    private final KafkaBacklog backlog;
     private List<ExecutorMeter> executors = List.of();
     private boolean complete;
     private long seq;
@@ -64,6 +65,7 @@ final class WorkerMeter {
         this.spouts = spouts;
         this.shells = shells;
         this.executionsPerSample = executionsPerSample;
+        backlog = new KafkaBacklog(identity.topology(), identity.port());
         // Once more: the first reading loads classes, which takes CPU before the process is read.
         machine.read();
         machine.commit();
@@ -75,6 +77,14 @@ final class WorkerMeter {
     void add(TaskMeter task) {
         tasks.put(task.task(), task);
         complete = false;
+        if (spouts.contains(task.component())) {
+            backlog.start();
+        }
+    }
+
+    /** Measures nothing more in the background. */
+    void end() {
+        backlog.stop();
     }
 
     /**
@@ -218,6 +228,10 @@ final class WorkerMeter {
         tasks.values().forEach(task -> task.writePairs(json, streams));
         writeLatency(json.close(']').name("complete_latency"));
         writeUnserializable(json);
+        Long waiting = backlog.waiting();
+        if (waiting != null) {
+            json.name("backlog").value(waiting.longValue());
+        }
         writeKnown(json, "threads", machine.threads(names));
         writeKnown(json, "gc", machine.gc());
         writeKnown(json, "node", machine.node());

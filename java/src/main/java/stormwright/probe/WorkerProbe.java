@@ -200,6 +200,7 @@ public final class WorkerProbe {
             try {
                 writeRecord(true);
                 timer.shutdown();
+                meter.end();
             } finally {
                 ended.countDown();
                 if (shipper != null) {

@@ -139,4 +139,34 @@ class WorkerMeterTest {
         }));
         assertEquals(1.0, QueueGauges.read((Gauge<Double>) () -> 1.5));
     }
+
+    /** As {@code KafkaOffsetPartitionMetrics} of Storm names and computes them; a worker at another port reads others. */
+    @Test
+    void aBacklogIsWhatPartitionsHaveBeyondTheOffsetsThatWereEmitted() {
+        MetricRegistry registry = SharedMetricRegistries.getOrCreate(Constants.WORKER_METRICS_REGISTRY);
+        KafkaBacklog backlog = new KafkaBacklog(TestTopology.ID, 6700);
+        backlog.read();
+        assertNull(backlog.waiting());
+        partition(registry, "6700", "a.topic/partition_0/", () -> 100L, () -> 69L, () -> 40L);
+        partition(registry, "6700", "a.topic/partition_1/", () -> 10L, () -> 0L, () -> 10L); // nothing since it started
+        partition(registry, "6701", "a.topic/partition_2/", () -> 500L, () -> 0L, () -> 0L);
+        partition(registry, "6700", "a.topic/partition_3/", () -> 500L, () -> 0L, () -> {
+            throw new IllegalStateException("it is another spout's now");
+        });
+        backlog.read();
+        assertEquals(30, backlog.waiting());
+        partition(registry, "6700", "a.topic/partition_4/", () -> null, () -> 0L, () -> 0L);
+        registry.remove(registry.getNames().stream().filter(name -> name.endsWith("_0/latestTimeOffset")).findAny()
+                .orElseThrow());
+        backlog.read(); // the broker does not answer: as before
+        assertEquals(30, backlog.waiting());
+    }
+
+    private static void partition(
+            MetricRegistry registry, String port, String name, Gauge<Long> end, Gauge<Long> emitted, Gauge<Long> committed) {
+        String place = "storm.topology." + TestTopology.ID + ".host.spout.6." + port + "-kafkaOffset." + name;
+        registry.register(place + "latestTimeOffset", end);
+        registry.register(place + "latestEmittedOffset", emitted);
+        registry.register(place + "latestCompletedOffset", committed);
+    }
 }
