@@ -198,7 +198,7 @@ class Autopilot:
         return None
 
     def _demand_tps(self) -> float:
-        """Return the median of the last windows: what comes at once after an outage is a backlog, and no demand."""
+        """Return the median of the last windows: a burst after an outage is a backlog, and no demand."""
         return median(
             each.arriving_tps
             if each.arriving_tps is not None
