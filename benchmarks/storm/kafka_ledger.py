@@ -165,6 +165,10 @@ class KafkaSource:
         """Begin to produce numbers."""
         self._write(b"produce\n")
 
+    def set_rate(self, rate_tps: float) -> None:
+        """Produce so many numbers/s of all partitions together from now on."""
+        self._write(f"rate {rate_tps:.1f}\n".encode())
+
     def stop(self) -> None:
         """Produce no more numbers; committed offsets are still recorded."""
         self._write(b"stop\n")

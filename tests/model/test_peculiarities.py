@@ -74,6 +74,17 @@ def test_a_usual_load_has_none() -> None:
     assert kinds(topology, executing(load_of(topology), [0.9] * 3, waited=0.85)) == []
 
 
+def test_spouts_and_ackers_with_full_threads_are_named() -> None:
+    topology = chain()
+    busy = np.array([0.9, 0.95, 0.9, 0.9, 0.9]) * CORE_HZ
+    acker, source = found(topology, replace(load_of(topology), cpu_hz=busy))
+    assert (acker.kind, acker.component, source.kind, source.component) == ("full", "__acker", "full", "source")
+    assert "90% of a core" in acker.text
+    assert "if its source can be divided" in source.text
+    # On a core that is twice as fast it is half of one.
+    assert kinds(topology, replace(load_of(topology), cpu_hz=busy), 2 * CORE_HZ) == []
+
+
 def test_a_bolt_that_waits_for_a_database_is_named_with_its_part_of_the_time() -> None:
     topology = chain()
     (one,) = found(topology, executing(load_of(topology), [0.85, 0.65, 0.75]))

@@ -253,6 +253,74 @@ def overloads(stretch: str, where: HistoryLocation, after_s: float, as_json: boo
     _print_last(len(found))
 
 
+@click.command(epilog=RANGE_HELP)
+@click.argument("stretch", metavar="[RANGE]", default="..")
+@place
+@click.option("--topology", help="Show this one only: a name or an id.")
+@click.option(
+    "--quantile",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Part of minutes, executors and workers in which less is used.",
+)
+@click.option(
+    "--headroom",
+    default=0.25,
+    show_default=True,
+    type=options.FiniteRange(0),
+    help="CPU that stays free, as a part of the used.",
+)
+@click.option("--flux", is_flag=True, help="Print the advised requests as parts of Flux files.")
+@options.as_json("Print them as JSON.")
+def requests(
+    stretch: str,
+    where: HistoryLocation,
+    topology: str | None,
+    quantile: float,
+    headroom: float,
+    flux: bool,
+    as_json: bool,
+) -> None:
+    """Compare what components request with what they use in a RANGE of time, and advise requests of the next
+    submission.
+
+    Storm gives a worker the heap that its executors request together: the advised one is twice its live heap.
+    """
+    import time
+
+    from stormwright.history.rightsizing import component_uses, flux_part
+
+    wanted = parse_stretch(stretch)
+    with opened(where) as (_, store):
+        found = component_uses(store, wanted, int(time.time() * 1000), quantile, headroom)
+    if topology is not None:
+        found = [each for each in found if topology in (each.topology, each.name)]
+    if flux:
+        import yaml
+
+        ids = dict.fromkeys(use.topology for use in found)
+        parts = [flux_part([use for use in found if use.topology == each]) for each in ids]
+        say(yaml.safe_dump_all(parts, sort_keys=False).rstrip())
+        return
+    if as_json:
+        print_json({"components": [asdict(each) for each in found]})
+        return
+    table = numbers_table(
+        "topology", "component", "executors", "CPU % requested", "used", "advised", "heap MB", "advised"
+    )
+    for each in found:
+        table.add_row(
+            each.name,
+            each.component,
+            f"{each.executors:,}",
+            *(f"{percent:,.0f}" for percent in (each.cpu_percent, each.used_cpu_percent, each.advised_cpu_percent)),
+            f"{each.heap_mb:,.0f}",
+            "–" if each.advised_heap_mb is None else f"{each.advised_heap_mb:,}",
+        )
+    print_table(table)
+
+
 @click.command()
 @click.argument("statement")
 @place
@@ -331,5 +399,5 @@ def command(ctx: click.Context, address: str, by: str, limit: int, audit_of: Pat
         print_entries(address, by, limit, as_json)
 
 
-for _verb in (tables, report, decisions, overloads, sql, at, ingest, compact, retain):
+for _verb in (tables, report, decisions, overloads, requests, sql, at, ingest, compact, retain):
     command.add_command(_verb)

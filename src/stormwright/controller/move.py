@@ -18,7 +18,7 @@ once every supervisor has had the time to find it out. The spouts wait until eve
 A supervisor that had the topology some time ago still has that configuration, and looks for a newer one only while a
 worker needs it (``LocallyCachedBlob.requiresUpdate``): there a worker starts twice. Others have connected to its first
 life, and find out within half a minute only that it is gone (``Client`` of Storm); what they send until then is lost.
-So once every supervisor has the new one, all workers are exchanged once more.
+So as soon as that shows, all workers are exchanged once more.
 """
 
 from __future__ import annotations
@@ -167,15 +167,7 @@ class Mover:
             drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
             log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
-            complete = True
-            for number in range(max(len(move.legs) for move in moves)):
-                swapping = clock.monotonic()
-                complete &= self._swap([(move, move.legs[number]) for move in moves], reason)
-            if again := [_again(move) for move in moves if move.conf and self._has_restarted(move, swapping)]:
-                log.info("%s: a supervisor had an earlier configuration; its workers are exchanged once more", names)
-                for number in range(2):
-                    swapping = clock.monotonic()
-                    complete &= self._swap([(move, move.legs[number]) for move in again], reason)
+            swapping, complete = self._exchange(moves, reason)
             swapped = clock.monotonic()
         reports = []
         for move in moves:
@@ -310,7 +302,26 @@ class Mover:
             "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
         )
 
-    def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> bool:
+    def _exchange(self, moves: Sequence[TopologyMove], reason: str) -> tuple[float, bool]:
+        """Exchange workers leg by leg; return when the last one began, and whether all went well.
+
+        Where a worker has started with an earlier configuration its supervisor has the newest one soon: then once more.
+        """
+        clock = self._tally.clock
+        since, complete = clock.monotonic(), True
+        for turn in range(1 + _AGAIN):
+            for number in range(max(len(move.legs) for move in moves)):
+                since = clock.monotonic()
+                # A configuration is stored once: each time is a new version.
+                stores = turn == number == 0
+                complete &= self._swap([(move, move.legs[number]) for move in moves], reason, stores=stores)
+            if not any(self._is_outdated(move, since) for move in moves):
+                break
+            log.info("%s: a supervisor had an earlier configuration; once more", ", ".join(move.name for move in moves))
+            moves = [_again(move) for move in moves]
+        return since, complete
+
+    def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str, *, stores: bool) -> bool:
         """Exchange the workers; return True once topologies may be activated, False after `MoveLimits.swap_s`.
 
         No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
@@ -320,11 +331,13 @@ class Mover:
         clock = self._tally.clock
         since = clock.monotonic()
         old = [life for move, leg in legs for life in self._tally.lives(move.topology, leg.stopped_workers)]
-        self._order(legs, reason)
+        self._order(legs, reason, stores=stores)
         left = [(move.topology, supervisor) for move, leg in legs for supervisor in self._vacated(leg)]
         # Nimbus may ask while it is called, so before an order is over.
         known, stored_s, order_begin, ordered, again = None, None, since, clock.monotonic(), _AGAIN
         limit_s = self._limits.swap_s + max(self._fetched_s() if move.conf else 0.0 for move, _ in legs)
+        # Else a supervisor fetches a configuration only while a worker runs, so an outdated one has to start again.
+        quick = self._fetched_s() <= _HELD_S
         while clock.monotonic() < since + limit_s:
             clock.sleep(_PAUSE_S)
             if again and (shown := self._strayed(legs, ordered)):
@@ -334,7 +347,7 @@ class Mover:
                     old += self._tally.lives(move.topology, strays)
                     left += [(move.topology, supervisor) for supervisor in vacated]
                 order_begin = clock.monotonic()
-                self._order(legs, reason)
+                self._order(legs, reason, stores=stores)
                 known, stored_s, ordered = None, None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(self._tally.has_ended(life, _ENDED_AFTER_S) for life in old)
@@ -343,15 +356,16 @@ class Mover:
                 stored_s = stored_s or clock.monotonic()
                 # Workers end by the new placement, so that is out now.
                 known = known or (clock.monotonic() + self._connected_s() if ended else None)
-                # A longer wait would be for nothing: no worker needs it any more.
                 fetched = clock.monotonic() >= stored_s + min(self._fetched_s(), _HELD_S)
                 if known and all(self._may_go_on(move, leg, since, known, fetched=fetched) for move, leg in legs):
+                    return True
+                if quick and any(leg is move.legs[-1] and self._is_outdated(move, since) for move, leg in legs):
                     return True
             self._tally.wait(_POLL_S)
         self._require_placed(legs, since)
         return False
 
-    def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> None:
+    def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str, *, stores: bool) -> None:
         ids = [move.topology for move, _ in legs]
         together = frozenset(ids) if len(ids) > 1 else frozenset()
         orders = {
@@ -360,10 +374,10 @@ class Mover:
         }
         self._bridge.order_all(orders)
         try:
-            for move, leg in legs:
+            for move, _ in legs:
                 # One would be enough, as the others leave their slots in the same answer; but each needs its own
-                # numbers of workers and executors, and configuration, which is stored once: each time is a new version.
-                conf = (move.conf or None) if leg is move.legs[0] else None
+                # numbers of workers and executors, and configuration.
+                conf = (move.conf or None) if stores else None
                 if move is legs[0][0] or move.changes_topology:
                     self._nimbus.rebalance(move.name, 0, move.num_workers, move.executors or None, conf)
         except NimbusError:
@@ -469,10 +483,13 @@ class Mover:
         # One that a supervisor has started with that of before ends as soon as the supervisor has the new one.
         return self._is_configured(move.topology, leg.started_workers)
 
-    def _has_restarted(self, move: TopologyMove, since: float) -> bool:
-        """Return whether a started worker has started more than once."""
+    def _is_outdated(self, move: TopologyMove, since: float) -> bool:
+        """Return whether a worker of the last leg reports an earlier configuration, or has started more than once."""
         slots = move.legs[-1].started_workers
-        return self._tally.starts(move.topology, slots, since) > len(slots)
+        if not move.conf or not (started := self._tally.starts(move.topology, slots, since)):
+            return False
+        up = [slot for slot in slots if self._tally.starts(move.topology, [slot], since)]
+        return started > len(slots) or not self._is_configured(move.topology, up)
 
     def _is_configured(self, topology: str, slots: Iterable[WorkerSlot]) -> bool:
         """Return whether the workers in some slots report the stored configuration, or none."""
@@ -484,12 +501,11 @@ class Mover:
 
 
 def _again(move: TopologyMove) -> TopologyMove:
-    """Return the exchange of all workers of a topology, once its configuration has changed."""
+    """Return the exchange of all workers of a topology that has arrived, with its configuration."""
     last = move.legs[-1]
     nowhere = TopologyAssignment((), (UNPLACED,) * len(last.after.slot_of_executor))
     left = tuple(sorted({slot.supervisor for slot in last.started_workers}))
-    legs = (Leg(nowhere, last.started_workers, (), (), left), last)
-    return replace(move, before=move.after, legs=legs, conf={})
+    return replace(move, before=move.after, legs=(Leg(nowhere, last.started_workers, (), (), left), last))
 
 
 def _is_same(one: str, other: str) -> bool:

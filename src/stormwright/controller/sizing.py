@@ -19,6 +19,7 @@ from stormwright.model import UNPLACED, Problem, Scheduler
 from stormwright.model.answer import name_slots
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import readable
+from stormwright.model.peculiarities import peculiarities
 from stormwright.plans.plan import Plan
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import tasks_of, with_rates
@@ -78,7 +79,8 @@ def sized(
     if not sizes:
         limit = f" with at most {slo.max_cores:g} cores" if slo.max_cores else ""
         what = "no more can be had" if wanted.is_more else "no fewer cores would do"
-        return NoPlan("nothing_to_do", f"{wanted.why}: {what}{limit}")
+        limits = "".join(f"; {each.text}" for each in peculiarities(problem, index)) if wanted.is_more else ""
+        return NoPlan("nothing_to_do", f"{wanted.why}: {what}{limit}{limits}")
     best = min(sizes, key=lambda each: (each.cores, len(each.executors), -each.reachable_tps))
     then = reconfigured(problem, {topology.id: best.executors}, {})
     placed = {topology.id: name_slots(then, best.slots)}

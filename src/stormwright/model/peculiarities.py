@@ -11,6 +11,7 @@ from stormwright.model.arrays import FloatArray
 from stormwright.model.humanize import counted
 from stormwright.model.load import TopologyLoad
 from stormwright.model.problem import Problem
+from stormwright.model.requests import ACKER
 from stormwright.model.topology import Topology
 
 #: Minimum part of the time in which executors execute tuples that they wait for something else than CPU, and of all
@@ -23,12 +24,15 @@ MIN_RECEIVED_TPS = 10.0
 #: Minimum bytes per tuple: of those, 100 Mbit/s carry 1,250 a second.
 LARGE_BYTES = 10_000.0
 
+#: Part of a core from which a thread, which has no more than one, is full.
+FULL_THREAD = 0.85
+
 #: Storm's bolt and spout that run a process of another language each.
 _SHELLS: Final = frozenset({"org.apache.storm.task.ShellBolt", "org.apache.storm.spout.ShellSpout"})
 
 
 class Peculiarity(NamedTuple):
-    """A property of a component: its kind (``waits``, ``skewed``, ``large`` or ``process``), and a sentence."""
+    """A property of a component: its kind (``waits``, ``skewed``, ``full``, ``large``, ``process``), and a sentence."""
 
     kind: str
     component: str
@@ -52,8 +56,11 @@ def peculiarities(problem: Problem, topology: int) -> Iterator[Peculiarity]:
     waiting = waiting_threads(problem, topology) / executors
     sent_tps, sent_bytes = _sent(one, load)
     received_tps, shares = _received_by_fields(one, load)
+    cores = _cores(problem, topology)
     for index, component in enumerate(one.components):
         name, own = component.id, int(executors[index])
+        if cores[index] >= FULL_THREAD and (component.type == "spout" or name == ACKER):
+            yield Peculiarity("full", name, _full(name, own, cores[index]))
         if component.type == "system":
             continue
         if waiting[index] >= MIN_WAITING:
@@ -74,6 +81,12 @@ def peculiarities(problem: Problem, topology: int) -> Iterator[Peculiarity]:
             yield Peculiarity("process", name, text)
 
 
+def _full(name: str, executors: int, cores: float) -> str:
+    each = "its only executor uses" if executors == 1 else f"each of its {executors} executors uses"
+    more = "more of them help" if name == ACKER else "more of them help if its source can be divided"
+    return f"{name} is full: {each} {cores:.0%} of a core, and a thread has no more; {more}"
+
+
 def waiting_threads(problem: Problem, topology: int) -> FloatArray:
     """Return how many threads of each component wait for something else than CPU while they execute, shape (C,).
 
@@ -92,12 +105,28 @@ def waiting_threads(problem: Problem, topology: int) -> FloatArray:
     # Without the time for which a thread had no core, a quota would look like a database.
     if load is None or load.executing is None or load.waited is None:
         return np.zeros(count)
-    slots = problem.measured_slot[problem.executors_of(topology)]
-    speeds = np.append(problem.node_core_hz[problem.slot_node], problem.core_hz)[slots]
-    off_cpu = np.maximum(load.executing - load.cpu_hz / speeds - load.waited, 0.0)
+    off_cpu = np.maximum(load.executing - load.cpu_hz / _speeds(problem, topology) - load.waited, 0.0)
     executing, waiting = (np.bincount(of, each, count) for each in (load.executing, off_cpu))
     threads: FloatArray = np.where(waiting >= MIN_WAITING_OF_EXECUTING * executing, waiting, 0.0)
     return threads
+
+
+def _speeds(problem: Problem, topology: int) -> FloatArray:
+    """Return the speed of a core where each executor was measured, in Hz."""
+    slots = problem.measured_slot[problem.executors_of(topology)]
+    speeds: FloatArray = np.append(problem.node_core_hz[problem.slot_node], problem.core_hz)[slots]
+    return speeds
+
+
+def _cores(problem: Problem, topology: int) -> FloatArray:
+    """Return the mean CPU of an executor of each component in cores, shape (C,)."""
+    load, one = problem.demand.measured[topology], problem.topologies[topology]
+    if load is None:
+        return np.zeros(len(one.components))
+    count = len(one.components)
+    used = np.bincount(one.executor_component, load.cpu_hz / _speeds(problem, topology), count)
+    cores: FloatArray = used / np.maximum(np.bincount(one.executor_component, minlength=count), 1)
+    return cores
 
 
 def _sent(topology: Topology, load: TopologyLoad) -> tuple[FloatArray, FloatArray]:

@@ -273,7 +273,7 @@ def build_control(
     """
     plans, journal, history, budget = storage.plans, storage.journal, storage.history, storage.budget
     tuning = TuningStorage.of(storage.state, history.recent)
-    plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name, tuning)
+    plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name, tuning, settings.autopilot)
     trials = TrialBudget(storage.state, settings.trials_per_day)
     decider = Decider(
         settings,

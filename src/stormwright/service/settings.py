@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stormwright.base.clock import WALL, Clock
+from stormwright.controller.autopilot import AutopilotSettings
 from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.reports import MoveLimits
@@ -64,6 +65,8 @@ class ServiceSettings:
     trials_per_day
         Trials of one topology within a day, in mode ``auto`` with objective throughput: moves that are expected to gain
         much, and are undone unless they measurably do.
+    autopilot
+        Limits of the changes of topologies with an objective; None for the defaults.
     most_missing
         Nothing moves while more than this fraction of the recently present nodes is missing.
     clock
@@ -86,6 +89,7 @@ class ServiceSettings:
     objective: str = TRAFFIC
     adapts: Adaptation = ONLINE
     least_measured_s: float = 30.0
+    autopilot: AutopilotSettings | None = None
     most_missing: float = MAX_MISSING
     clock: Clock = WALL
     leadership: Leadership = SINGLE_SERVICE

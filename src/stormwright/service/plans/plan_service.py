@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
+from stormwright.controller.autopilot import AutopilotSettings
 from stormwright.controller.description import FigureSources, with_figures
 from stormwright.controller.objectives.objective import LexicographicObjective
 from stormwright.controller.objectives.outlook import THROUGHPUT
@@ -123,6 +124,8 @@ class PlanService(PlanQueries):
         Scheduler of the service's own decisions, for the journal.
     tuning
         What tunings need besides.
+    autopilot
+        Limits of changes of size; None for the defaults.
     """
 
     def __init__(
@@ -134,6 +137,7 @@ class PlanService(PlanQueries):
         makers: PlanMakers,
         scheduler_name: str = "",
         tuning: TuningStorage | None = None,
+        autopilot: AutopilotSettings | None = None,
     ) -> None:
         super().__init__(plans, journal, self._current_modes)
         #: The cluster that open plans were compared with, when, its rates, and changes by plan.
@@ -145,7 +149,7 @@ class PlanService(PlanQueries):
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting, self._evacuating = threading.Lock(), threading.Lock()
         self.tunings = TuningService(self, plans, journal, tuning or TuningStorage.of(plans.state))
-        self.autopilots = AutopilotService(self, plans, self.tunings.recent)
+        self.autopilots = AutopilotService(self, plans, self.tunings.recent, autopilot)
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for known in plans.summaries(["planning", "planned"], most=2**31):
             if known.state == "planning" or known.auto_apply:

@@ -13,7 +13,8 @@ import org.apache.storm.tuple.Fields;
  * The {@link Ledger} whose numbers come from a topic of Kafka, by Storm's own spout with its defaults.
  *
  * <p>Further arguments: {@code broker} (HOST:PORT). The topic and the consumer group have the name of the topology, and
- * the topic has {@code spouts} partitions; {@link KafkaSource} produces the numbers.
+ * the topic has {@code spouts} partitions; {@link KafkaSource} produces the numbers. {@code work} is the CPU time of each
+ * number in the bolt between, in µs.
  */
 public final class KafkaLedger {
     private KafkaLedger() {
@@ -27,6 +28,7 @@ public final class KafkaLedger {
     static Map<String, String> defaults() {
         Map<String, String> defaults = Ledger.defaults(Ledger.Kind.DRAIN);
         defaults.put("broker", "");
+        defaults.put("work", "0");
         return defaults;
     }
 
@@ -36,7 +38,7 @@ public final class KafkaLedger {
         int spouts = arguments.count("spouts", 1);
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("spout", spout(arguments, directory, keys), spouts);
-        builder.setBolt("pass", new Ledger.Pass(), arguments.count("pass", 1)).shuffleGrouping("spout");
+        builder.setBolt("pass", new Ledger.Pass(1_000L * arguments.count("work", 0)), arguments.count("pass", 1)).shuffleGrouping("spout");
         builder.setBolt("sink", new LedgerSink(directory), arguments.count("sink", 1))
                 .fieldsGrouping("pass", new Fields("key"));
         LedgerFiles.replace(Path.of(directory, "ledger.properties"),

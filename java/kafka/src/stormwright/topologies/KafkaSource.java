@@ -24,7 +24,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * <p>Arguments: a directory of the broker, its address, port, and controller port, the topic (which is also the
  * consumer group), the number of partitions, the numbers/s of all of them together, and the directory of the ledger.
  * The topic is there as soon as the journals of all partitions are. Lines on standard input: {@code produce},
- * {@code stop}; its end ends this JVM, and with it the broker.
+ * {@code stop}, {@code rate N} with the numbers/s from then on; its end ends this JVM, and with it the broker.
  */
 public final class KafkaSource {
     private static final long TICK_MS = 20;
@@ -34,10 +34,13 @@ public final class KafkaSource {
     private final List<KafkaJournal> journals = new ArrayList<>();
     private final long[] committed;
     private volatile boolean produces;
+    /** Numbers/s of a partition. */
+    private volatile double rate;
     private long next;
 
-    private KafkaSource(String topic, int partitions) {
+    private KafkaSource(String topic, int partitions, double rateOfAll) {
         this.topic = topic;
+        rate = rateOfAll / partitions;
         committed = new long[partitions];
     }
 
@@ -45,9 +48,9 @@ public final class KafkaSource {
     public static void main(String[] args) throws Exception {
         String broker = args[1] + ":" + args[2];
         startBroker(Path.of(args[0]), broker, args[1] + ":" + args[3]);
-        KafkaSource source = new KafkaSource(args[4], Integer.parseInt(args[5]));
+        KafkaSource source = new KafkaSource(args[4], Integer.parseInt(args[5]), Double.parseDouble(args[6]));
         try {
-            source.run(broker, Double.parseDouble(args[6]) / source.committed.length, Path.of(args[7]));
+            source.run(broker, Path.of(args[7]));
         } catch (Exception e) { // the broker would keep this JVM alive
             e.printStackTrace();
             Runtime.getRuntime().halt(1);
@@ -83,7 +86,7 @@ public final class KafkaSource {
         server.start();
     }
 
-    private void run(String broker, double rate, Path directory) throws Exception {
+    private void run(String broker, Path directory) throws Exception {
         Map<String, Object> conf = Map.of("bootstrap.servers", broker);
         try (Admin admin = Admin.create(conf);
                 KafkaProducer<String, String> producer =
@@ -116,7 +119,11 @@ public final class KafkaSource {
     private void follow() {
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                produces = line.equals("produce");
+                if (line.startsWith("rate ")) {
+                    rate = Double.parseDouble(line.substring("rate ".length())) / committed.length;
+                } else {
+                    produces = line.equals("produce");
+                }
             }
         } catch (IOException e) {
             e.printStackTrace();

@@ -178,9 +178,18 @@ public final class Ledger {
         return there.get(there.size() - 1).substring(ID.length());
     }
 
-    /** Passes tuples on. */
+    /** Passes tuples on, with so much work for each. */
     static final class Pass extends BaseRichBolt {
+        private final long workNs;
         private transient OutputCollector collector;
+
+        Pass() {
+            this(0);
+        }
+
+        Pass(long workNs) {
+            this.workNs = workNs;
+        }
 
         @Override
         public void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
@@ -189,6 +198,7 @@ public final class Ledger {
 
         @Override
         public void execute(Tuple tuple) {
+            Work.burn(workNs);
             collector.emit(tuple, new Values(tuple.getValues().toArray()));
             collector.ack(tuple);
         }
