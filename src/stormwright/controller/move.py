@@ -65,6 +65,9 @@ _LATE_S, _AGAIN = 3.0, 3
 #: whose records are late, would count as ended, and would emit again once its topology is activated.
 _ENDED_AFTER_S = 15.0
 
+#: The same of workers that have started in this move, report four times a second, and have never emitted.
+_YOUNG_ENDED_S = 4.0
+
 #: Seconds for which a supervisor still fetches the configuration of a topology after its worker was to end.
 _HELD_S = 3.0
 
@@ -312,16 +315,14 @@ class Mover:
         for turn in range(1 + _AGAIN):
             for number in range(max(len(move.legs) for move in moves)):
                 since = clock.monotonic()
-                # A configuration is stored once: each time is a new version.
-                stores = turn == number == 0
-                complete &= self._swap([(move, move.legs[number]) for move in moves], reason, stores=stores)
+                complete &= self._swap([(move, move.legs[number]) for move in moves], reason, first=turn == 0)
             if not any(self._is_outdated(move, since) for move in moves):
                 break
             log.info("%s: a supervisor had an earlier configuration; once more", ", ".join(move.name for move in moves))
             moves = [_again(move) for move in moves]
         return since, complete
 
-    def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str, *, stores: bool) -> bool:
+    def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str, *, first: bool) -> bool:
         """Exchange the workers; return True once topologies may be activated, False after `MoveLimits.swap_s`.
 
         No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
@@ -331,11 +332,12 @@ class Mover:
         clock = self._tally.clock
         since = clock.monotonic()
         old = [life for move, leg in legs for life in self._tally.lives(move.topology, leg.stopped_workers)]
-        self._order(legs, reason, stores=stores)
+        self._order(legs, reason, first=first)
         left = [(move.topology, supervisor) for move, leg in legs for supervisor in self._vacated(leg)]
         # Nimbus may ask while it is called, so before an order is over.
         known, stored_s, order_begin, ordered, again = None, None, since, clock.monotonic(), _AGAIN
         limit_s = self._limits.swap_s + max(self._fetched_s() if move.conf else 0.0 for move, _ in legs)
+        silent_s = _ENDED_AFTER_S if first else _YOUNG_ENDED_S
         # Else a supervisor fetches a configuration only while a worker runs, so an outdated one has to start again.
         quick = self._fetched_s() <= _HELD_S
         while clock.monotonic() < since + limit_s:
@@ -347,10 +349,10 @@ class Mover:
                     old += self._tally.lives(move.topology, strays)
                     left += [(move.topology, supervisor) for supervisor in vacated]
                 order_begin = clock.monotonic()
-                self._order(legs, reason, stores=stores)
+                self._order(legs, reason, first=first)
                 known, stored_s, ordered = None, None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
-            ended = not left and all(self._tally.has_ended(life, _ENDED_AFTER_S) for life in old)
+            ended = not left and all(self._tally.has_ended(life, silent_s) for life in old)
             # Where Nimbus had no answer, workers end as well, and new ones run elsewhere.
             if self._is_placed(legs, order_begin):
                 stored_s = stored_s or clock.monotonic()
@@ -365,7 +367,7 @@ class Mover:
         self._require_placed(legs, since)
         return False
 
-    def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str, *, stores: bool) -> None:
+    def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str, *, first: bool) -> None:
         ids = [move.topology for move, _ in legs]
         together = frozenset(ids) if len(ids) > 1 else frozenset()
         orders = {
@@ -374,10 +376,10 @@ class Mover:
         }
         self._bridge.order_all(orders)
         try:
-            for move, _ in legs:
+            for move, leg in legs:
                 # One would be enough, as the others leave their slots in the same answer; but each needs its own
-                # numbers of workers and executors, and configuration.
-                conf = (move.conf or None) if stores else None
+                # numbers of workers and executors, and configuration, which is stored once: each time is a new version.
+                conf = (move.conf or None) if first and leg is move.legs[0] else None
                 if move is legs[0][0] or move.changes_topology:
                     self._nimbus.rebalance(move.name, 0, move.num_workers, move.executors or None, conf)
         except NimbusError:
