@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from stormwright.controller.autopilot import AutopilotSettings
+from stormwright.history.evaluation.window import Sample
 from stormwright.model import Problem, Topology, TopologyAssignment
 from stormwright.model.topology_config import SLO_LAG, SLO_P99
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
-from stormwright.service.plans.autopilots import AutopilotService
+from stormwright.service.plans.autopilots import AutopilotService, arriving
 from tests.controller.builders import on
 from tests.service.test_trials import Staying
 from tests.service.virtual import Deciding, Place, T, VirtualStorm
@@ -120,3 +121,20 @@ def _observing():  # type: ignore[no-untyped-def]
     from stormwright.client.shapes import ModesChange
 
     return ModesChange(default="observe", by="ann", reason="look first")
+
+
+def test_arrivals_are_completions_and_growth_of_the_backlog() -> None:
+    """The source gets 120 trees/s, of which 100 are completed."""
+
+    def windows(*backlogs: int | None) -> list[Sample]:
+        return [
+            Sample(10_000 * number, 10.0, 60.0, 1000, 0, 0, 0, backlog=backlog)
+            for number, backlog in enumerate(backlogs)
+        ]
+
+    assert arriving(windows(0, 150, 480, 600)) == pytest.approx(120.0)
+    assert arriving(windows(5000, 3000, 1000, 0)) == 0.0, "more than was completed was taken from it"
+    assert arriving(windows(0, None, 400, 600)) is None
+    assert arriving(windows(0, 200, 400)) is None
+    first, *later = windows(0, 200, 400, 600)
+    assert arriving([first, *(replace(each, start_ms=each.start_ms + 20_000) for each in later)]) is None

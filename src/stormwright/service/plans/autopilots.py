@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -30,14 +32,23 @@ log = logging.getLogger(__name__)
 #: Seconds from one look to the next, and after a plan that has changed nothing.
 LOOK_S, AGAIN_S = 10.0, 300.0
 
+#: Windows over which it is taken how much arrives.
+SPAN = 3
 
-def arriving(before: Sample | None, now: Sample) -> float | None:
-    """Return the trees/s that a source got in a window; None without backlogs at both ends of it."""
-    if before is None or before.backlog is None or now.backlog is None:
+
+def arriving(samples: Sequence[Sample]) -> float | None:
+    """Return the trees/s that a source got in windows that follow each other, after the first one of them.
+
+    None if a window is missing or has no backlog. A backlog may be some seconds old, so one window would be too short.
+    """
+    waiting = [sample.backlog for sample in samples if sample.backlog is not None]
+    if len(samples) < SPAN + 1 or len(waiting) < len(samples):
         return None
-    if now.start_ms - before.start_ms > 1500 * now.length_s:  # a window is missing
+    if any(after.start_ms - one.start_ms > 1500 * after.length_s for one, after in itertools.pairwise(samples)):
         return None
-    return max(now.acked_tps + (now.backlog - before.backlog) / now.length_s, 0.0)
+    later = samples[1:]
+    done = sum(sample.acked for sample in later) + waiting[-1] - waiting[0]
+    return max(done / sum(sample.length_s for sample in later), 0.0)
 
 
 class AutopilotService:
@@ -70,7 +81,7 @@ class AutopilotService:
         self._pilots: dict[str, Autopilot] = {}
         #: Topology → the end of its last window in ms since 1970, and its plan that is not done yet.
         self._windows_ms: dict[str, float] = {}
-        self._newest: dict[str, Sample] = {}
+        self._last: dict[str, deque[Sample]] = {}
         self._plan_of: dict[str, str] = {}
         #: Topology → seconds before which nothing is changed.
         self._not_before_s: dict[str, float] = {}
@@ -103,13 +114,10 @@ class AutopilotService:
             self._windows_ms[topology] = end_ms = sample.start_ms + 1000 * max(sample.length_s, 1.0)
             known = sample.pending is not None and np.isfinite(pending_limit)
             part = np.array((sample.pending or 0.0) / pending_limit if known else np.nan)
-            arriving_tps = arriving(self._newest.get(topology), sample)
-            self._newest[topology] = sample
-            pilot.observe(
-                Observed(
-                    end_ms / 1000, sample.acked_tps, float(waiting(part)), sample.p99_ms, arriving_tps, sample.backlog
-                )
-            )
+            last = self._last.setdefault(topology, deque(maxlen=SPAN + 1))
+            last.append(sample)
+            comes, late = arriving(list(last)), float(waiting(part))
+            pilot.observe(Observed(end_ms / 1000, sample.acked_tps, late, sample.p99_ms, comes, sample.backlog))
 
     def _end_plans(self) -> None:
         for topology, plan in list(self._plan_of.items()):
