@@ -44,6 +44,7 @@ from stormwright.workbench.demo.steps import snapshot_of
 MEASURES = (
     "src/stormwright/controller/autopilot.py",
     "src/stormwright/controller/sizing.py",
+    "src/stormwright/history/evaluation/moves.py",
     "src/stormwright/service/plans/autopilots.py",
     "java/src/main/java/stormwright/probe/KafkaBacklog.java",
 )

@@ -44,7 +44,11 @@ from stormwright.workbench.demo.steps import finish, snapshot_of, submit
 from stormwright.workbench.demo.submissions import parse_submissions
 
 #: Code that the page measures.
-MEASURES = ("src/stormwright/controller/tuning", "src/stormwright/service/plans/tunings.py")
+MEASURES = (
+    "src/stormwright/controller/tuning",
+    "src/stormwright/history/evaluation/moves.py",
+    "src/stormwright/service/plans/tunings.py",
+)
 
 DIRECTORY = ROOT / "docs" / "results" / "storm-tune"
 

@@ -148,5 +148,5 @@ def test_topology_without_measurements_waits(run, nimbus: Nimbus, port: int) -> 
     assert client.tunings().tunings == (begun,)
     nimbus.plan_service.tunings.advance()
     found = client.tuning(of.name)
-    assert (found.state, found.why) == ("running", "waits until it is measured for a minute")
+    assert (found.state, found.why) == ("running", "waits until it is measured for 50 s")
     assert client.stop_tuning(begun.id, "enough").state == "stopped"

@@ -102,9 +102,6 @@ def test_capacity_rises_for_demand_backlog_and_latency() -> None:
     assert found is not None
     assert (found.is_more, found.tps) == (True, pytest.approx(95 / 0.65))
     assert "95 trees/s arrive; 100 can be handled" in found.why
-    expected = pilot.wanted(now_s, 110.0, forecast_tps=150.0)
-    assert expected is not None
-    assert "150 are expected" in expected.why
     # Spouts that wait handle less than what comes, whatever is predicted.
     now_s = observe(pilot := Autopilot(Slo(lag_s=60)), *[95.0] * 10, waiting=1.0)
     full = pilot.wanted(now_s, 1000.0)
@@ -131,7 +128,30 @@ def test_changes_are_limited() -> None:
         assert pilot.wanted(now_s + 10, 100.0) is None, "nothing was measured since"
         now_s = observe(pilot, *[95.0] * 10, since_s=now_s + 10)
     assert pilot.wanted(now_s, 100.0) is None
-    assert pilot.wanted(now_s + 86_400, 100.0) is not None
+    now_s = observe(pilot, *[95.0] * 10, since_s=now_s + 86_400)
+    assert pilot.wanted(now_s, 100.0) is not None
+    assert pilot.wanted(now_s + 60, 100.0) is None, "that was a minute ago"
+
+
+def test_smaller_size_that_was_not_enough_is_not_tried_again_for_the_same_demand() -> None:
+    settings = AutopilotSettings(look_back_s=100.0, cool_down_s=100.0)
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60), settings), *[40.0] * 20)
+    less = pilot.wanted(now_s, 100.0)
+    assert less is not None
+    assert not less.is_more
+    pilot.taken_back(now_s)
+    now_s = observe(pilot, *[40.0] * 20, since_s=now_s + 10)
+    assert pilot.wanted(now_s, 100.0) is None
+    now_s = observe(pilot, *[20.0] * 20, since_s=now_s + 10)
+    assert pilot.wanted(now_s, 100.0) is not None
+
+
+def test_an_hour_of_demand_begins_again_after_a_gap() -> None:
+    settings = AutopilotSettings(look_back_s=600.0, cool_down_s=100.0)
+    now_s = observe(pilot := Autopilot(Slo(lag_s=60), settings), *[40.0] * 70)
+    assert pilot.wanted(now_s, 100.0) is not None
+    now_s = observe(pilot, *[40.0] * 10, since_s=now_s + 3600)
+    assert pilot.wanted(now_s, 100.0) is None
 
 
 def test_objectives_are_read_from_the_configuration() -> None:

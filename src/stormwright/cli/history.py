@@ -282,8 +282,7 @@ def requests(
     flux: bool,
     as_json: bool,
 ) -> None:
-    """Compare what components request with what they use in a RANGE of time, and advise requests of the next
-    submission.
+    """Compare requests of components with their use in a RANGE of time, and advise those of the next submission.
 
     Storm gives a worker the heap that its executors request together: the advised one is twice its live heap.
     """

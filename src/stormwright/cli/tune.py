@@ -179,13 +179,13 @@ def _print(tuning: Tuning, *, as_json: bool) -> None:
 
 
 def _export(client: Client, topology: str, *, as_json: bool) -> None:
-    """Print the changes of all tunings of a topology as a part of a Flux file; NotFoundError without a tuning."""
+    """Print the changes by all tunings since its submission as a part of a Flux file; NotFoundError without any."""
     import yaml
 
     from stormwright.model.requests import ACKER
 
     newest = client.tuning(topology)
-    tunings = [each for each in reversed(client.tunings().tunings) if each.name == newest.name]
+    tunings = [each for each in reversed(client.tunings().tunings) if each.topology == newest.topology]
     executors, conf = dict[str, int](), dict[str, Any]()
     for tuning in tunings:
         for trial in tuning.improvements:

@@ -23,8 +23,15 @@ _UNKNOWN_GROWTH: Final = 1.3
 #: Least multiple of the capacity where it is to rise.
 _LEAST_RISE: Final = 1.1
 
-#: Observations by which a demand counts.
-_SMOOTHED: Final = 3
+#: Seconds of windows by which a demand counts, and the least number of windows in them; seconds after which the newest
+#: one is too old for a decision, and without a window after which an hour of demand begins anew.
+_SMOOTHED_S: Final = 30.0
+_MIN_WINDOWS: Final = 3
+_STALE_S: Final = 30.0
+_GAP_S: Final = 300.0
+
+#: Part of a demand for which a smaller size was not enough from which it is tried again.
+_CLEARLY_LESS: Final = 0.7
 
 
 @dataclass(frozen=True)
@@ -129,20 +136,29 @@ class Autopilot:
     """
 
     def __init__(self, slo: Slo, settings: AutopilotSettings | None = None) -> None:
-        self._slo, self._settings = slo, settings or AutopilotSettings()
-        self._last: deque[Observed] = deque(maxlen=_SMOOTHED)
+        self.slo = slo
+        self._settings = settings or AutopilotSettings()
+        self._last: deque[Observed] = deque()
         #: Time and demand, highest first of those that count: a smaller later one cannot become the highest.
         self._highest: deque[tuple[float, float]] = deque()
         self._changes_s: deque[float] = deque()
         self._began_s: float | None = None
-        #: Highest rate of some windows since the last change.
+        #: Highest rate of half a minute since the last change.
         self._handled_tps = 0.0
+        #: Highest demand for which a smaller size was not enough.
+        self._too_much_tps = float("inf")
 
     def observe(self, observed: Observed) -> None:
         """Count a window."""
-        self._began_s = observed.at_s if self._began_s is None else self._began_s
+        if self._began_s is None or (self._highest and observed.at_s > self._highest[-1][0] + _GAP_S):
+            self._began_s = observed.at_s
+            self._highest.clear()
+            self._last.clear()
         self._last.append(observed)
-        self._handled_tps = max(self._handled_tps, sum(each.rate_tps for each in self._last) / _SMOOTHED)
+        while self._last[0].at_s < observed.at_s - _SMOOTHED_S:
+            self._last.popleft()
+        if len(self._last) >= _MIN_WINDOWS:
+            self._handled_tps = max(self._handled_tps, sum(each.rate_tps for each in self._last) / len(self._last))
         demand = self._demand_tps()
         while self._highest and self._highest[-1][1] <= demand:
             self._highest.pop()
@@ -156,7 +172,28 @@ class Autopilot:
         self._last.clear()
         self._handled_tps = 0.0
 
-    def wanted(self, now_s: float, capacity_tps: float, forecast_tps: float = 0.0) -> WantedCapacity | None:
+    def taken_back(self, at_s: float) -> None:
+        """Count a smaller capacity that was not enough for the highest demand lately; it is not tried again for it."""
+        self._too_much_tps = max((demand for _, demand in self._highest), default=float("inf"))
+        self.changed(at_s)
+
+    def is_ready(self, now_s: float) -> bool:
+        """Return whether it may change at all: by its last change, the changes of a day, and its observations."""
+        while self._changes_s and self._changes_s[0] < now_s - 86_400:
+            self._changes_s.popleft()
+        return (
+            len(self._last) >= _MIN_WINDOWS
+            and now_s <= self._last[-1].at_s + _STALE_S
+            and len(self._changes_s) < self._settings.max_changes
+            and self._since_s(now_s) >= self._settings.settle_s
+        )
+
+    def _since_s(self, now_s: float) -> float:
+        """Return the seconds since the last change, or since the first observation."""
+        began_s = now_s if self._began_s is None else self._began_s
+        return now_s - max(self._changes_s, default=began_s)
+
+    def wanted(self, now_s: float, capacity_tps: float) -> WantedCapacity | None:
         """Return the capacity that it needs; None if the present one will do.
 
         Parameters
@@ -166,31 +203,27 @@ class Autopilot:
         capacity_tps
             Highest rate of the present size as predicted. A measurement overrules it: rates that were handled, and
             spouts that wait although less is.
-        forecast_tps
-            Demand that is expected within the time of a change.
         """
-        settings = self._settings
-        while self._changes_s and self._changes_s[0] < now_s - 86_400:
-            self._changes_s.popleft()
-        began_s = now_s if self._began_s is None else self._began_s
-        since_s = now_s - max(self._changes_s, default=began_s)
-        if len(self._last) < _SMOOTHED or len(self._changes_s) >= settings.max_changes or since_s < settings.settle_s:
+        if not self.is_ready(now_s):
             return None
+        settings, since_s = self._settings, self._since_s(now_s)
         capacity_tps = max(capacity_tps, self._handled_tps)
         if all(each.waiting > MORE_PROBABLY for each in self._last):
             capacity_tps = min(capacity_tps, sum(each.rate_tps for each in self._last) / len(self._last))
         demand, backlog = self._demand_tps(), self._backlog()
         # What is to be worked off in time besides.
-        needed = max(demand + backlog / settings.catch_up_s, forecast_tps)
+        needed = demand + backlog / settings.catch_up_s
         if needed > settings.high * capacity_tps or self._is_late(demand, capacity_tps):
             parts = [f"{demand:,.0f} trees/s arrive"]
             parts += [f"{backlog:,.0f} wait"] if backlog else []
-            parts += [f"{forecast_tps:,.0f} are expected"] if forecast_tps > demand else []
             wanted = max(needed / settings.target, _LEAST_RISE * capacity_tps)
             return WantedCapacity(wanted, f"{', '.join(parts)}; {capacity_tps:,.0f} can be handled", True)
-        highest = max(self._highest[0][1], forecast_tps)
+        highest = self._highest[0][1]
         enough = max(highest, needed) / settings.target
-        if min(since_s / settings.cool_down_s, (now_s - began_s) / settings.look_back_s) < 1:
+        looked_s = now_s - (now_s if self._began_s is None else self._began_s)
+        if min(since_s / settings.cool_down_s, looked_s / settings.look_back_s) < 1:
+            return None
+        if highest > _CLEARLY_LESS * self._too_much_tps:
             return None
         if enough < settings.low * capacity_tps:
             why = f"at most {highest:,.0f} trees/s arrived within {settings.look_back_s / 60:.0f} minutes"
@@ -209,11 +242,11 @@ class Autopilot:
     def _backlog(self) -> float:
         """Return the trees that wait at the source, beyond those that may."""
         newest = self._last[-1]
-        may_wait = (self._slo.lag_s or 0.0) / 2 * max(self._demand_tps(), newest.rate_tps)
+        may_wait = (self.slo.lag_s or 0.0) / 2 * max(self._demand_tps(), newest.rate_tps)
         return max((newest.backlog or 0.0) - may_wait, 0.0)
 
     def _is_late(self, demand: float, capacity_tps: float) -> bool:
         """Return whether the latency is above its limit in all of the last windows, and that for want of capacity."""
-        limit = self._slo.p99_ms
+        limit = self.slo.p99_ms
         late = limit is not None and all(each.p99_ms is not None and each.p99_ms > limit for each in self._last)
         return late and demand > self._settings.target * capacity_tps

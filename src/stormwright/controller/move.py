@@ -18,7 +18,8 @@ once every supervisor has had the time to find it out. The spouts wait until eve
 A supervisor that had the topology some time ago still has that configuration, and looks for a newer one only while a
 worker needs it (``LocallyCachedBlob.requiresUpdate``): there a worker starts twice. Others have connected to its first
 life, and find out within half a minute only that it is gone (``Client`` of Storm); what they send until then is lost.
-So as soon as that shows, all workers are exchanged once more.
+So as soon as that shows, all workers are exchanged once more. That takes such a supervisor less than the three seconds
+that workers are waited for where blobs are polled every two; where they are polled less often, the whole period.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ class Mover:
                     self._released(topology.id, problem.supervisors[problem.node_index[node]])
             # A worker with other tasks than placed is about to end, even in a slot that the topology still has; and so
             # is one with another configuration, as soon as its supervisor has the new one.
-            settled &= reporting == wanted and self._is_configured(topology.id, wanted)
+            settled &= reporting == wanted and self._is_configured(topology.id, wanted) is True
         return settled
 
     def _is_rebalanced(self, names: Collection[str]) -> bool:
@@ -308,7 +309,8 @@ class Mover:
     def _exchange(self, moves: Sequence[TopologyMove], reason: str) -> tuple[float, bool]:
         """Exchange workers leg by leg; return when the last one began, and whether all went well.
 
-        Where a worker has started with an earlier configuration its supervisor has the newest one soon: then once more.
+        Where a worker has started with an earlier configuration its supervisor has the newest one soon: then once more,
+        up to `_AGAIN` times.
         """
         clock = self._tally.clock
         since, complete = clock.monotonic(), True
@@ -317,10 +319,10 @@ class Mover:
                 since = clock.monotonic()
                 complete &= self._swap([(move, move.legs[number]) for move in moves], reason, first=turn == 0)
             if not any(self._is_outdated(move, since) for move in moves):
-                break
+                return since, complete
             log.info("%s: a supervisor had an earlier configuration; once more", ", ".join(move.name for move in moves))
             moves = [_again(move) for move in moves]
-        return since, complete
+        return since, False
 
     def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str, *, first: bool) -> bool:
         """Exchange the workers; return True once topologies may be activated, False after `MoveLimits.swap_s`.
@@ -428,7 +430,8 @@ class Mover:
         self._bridge.withdraw(ids)
         newest = self._bridge.wait_for_snapshot(since, 0.0)
         if newest is None:
-            where = "not moved" if all(leg is move.legs[0] for move, leg in legs) else "in spare slots, half way"
+            begun = "without workers" if any(move.conf for move, _ in legs) else "in spare slots, half way"
+            where = "not moved" if all(leg is move.legs[0] for move, leg in legs) else begun
             raise MoveError(
                 f"{', '.join(ids)}: Nimbus has not polled the service for {self._limits.swap_s:g} s; active, {where}"
             )
@@ -483,22 +486,24 @@ class Mover:
         if not move.conf:
             return True
         # One that a supervisor has started with that of before ends as soon as the supervisor has the new one.
-        return self._is_configured(move.topology, leg.started_workers)
+        return self._is_configured(move.topology, leg.started_workers) is True
 
     def _is_outdated(self, move: TopologyMove, since: float) -> bool:
         """Return whether a worker of the last leg reports an earlier configuration, or has started more than once."""
-        slots = move.legs[-1].started_workers
-        if not move.conf or not (started := self._tally.starts(move.topology, slots, since)):
+        if not move.conf:
             return False
-        up = [slot for slot in slots if self._tally.starts(move.topology, [slot], since)]
-        return started > len(slots) or not self._is_configured(move.topology, up)
+        starts = self._tally.starts(move.topology, move.legs[-1].started_workers, since)
+        return any(count > 1 for count in starts.values()) or self._is_configured(move.topology, starts) is False
 
-    def _is_configured(self, topology: str, slots: Iterable[WorkerSlot]) -> bool:
-        """Return whether the workers in some slots report the stored configuration, or none."""
+    def _is_configured(self, topology: str, slots: Iterable[tuple[str, int]]) -> bool | None:
+        """Return whether workers (supervisor, port) report the stored configuration, or none; None if it is unknown."""
         found = {self._tally.configuration(topology, slot) for slot in slots} - {""}
         if not found:
             return True
-        stored = self._nimbus.configuration(topology)
+        try:
+            stored = self._nimbus.configuration(topology)
+        except NimbusError:  # such as a new leader: it is looked at again
+            return None
         return all(_is_same(each, stored) for each in found)
 
 

@@ -99,10 +99,13 @@ def reconfigured(
 
 def by_tasks(before: Topology, after: Topology, placement: TopologyAssignment) -> TopologyAssignment:
     """Return a placement with other numbers of executors, each where most of its tasks are in the one of before."""
-    first, last = (np.asarray(each)[:, None] for each in (after.executor_start_task, after.executor_end_task))
-    common = np.minimum(last, before.executor_end_task) - np.maximum(first, before.executor_start_task)
-    same = np.argmax(common, axis=1)
-    slots = [placement.slot_of_executor[executor] for executor in same.tolist()]
+    order = np.argsort(before.executor_start_task)
+    starts, ends = before.executor_start_task[order], before.executor_end_task[order]
+    slots = []
+    for first, last in zip(after.executor_start_task.tolist(), after.executor_end_task.tolist(), strict=True):
+        common = slice(np.searchsorted(ends, first), np.searchsorted(starts, last, "right"))
+        sizes = np.minimum(ends[common], last) - np.maximum(starts[common], first)
+        slots.append(placement.slot_of_executor[order[common][np.argmax(sizes)]])
     used = sorted(set(slots))
     return TopologyAssignment(tuple(placement.slots[slot] for slot in used), tuple(used.index(slot) for slot in slots))
 

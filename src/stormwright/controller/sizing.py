@@ -26,7 +26,7 @@ from stormwright.predict.changes import tasks_of, with_rates
 from stormwright.predict.workers import nodes_of
 
 #: Multiples of the executors of bolts that are tried, up to the tasks.
-_FACTORS = (0.5, 1.0, 2.0, 4.0)
+_FACTORS = (0.5, 2.0, 4.0)
 
 #: Part of the wanted rate that is enough, within the errors of predictions.
 _ENOUGH = 0.95

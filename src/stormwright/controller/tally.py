@@ -7,7 +7,7 @@ pending. So this counts each record once, on arrival, in memory.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -279,12 +279,12 @@ class Tally:
             worker = self._newest(topology).get((supervisor, port))
             return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)
 
-    def starts(self, topology: str, slots: Iterable[tuple[str, int]], since: float) -> int:
-        """Return how many workers in some slots (supervisor, port) came up since a time (`Clock.monotonic`)."""
+    def starts(self, topology: str, slots: Iterable[tuple[str, int]], since: float) -> Counter[tuple[str, int]]:
+        """Return how many workers came up in each of some slots (supervisor, port) since a time (`Clock.monotonic`)."""
         wanted = set(slots)
         with self._changed:
-            lives = [life for life in self._lives(topology) if (life.supervisor, life.port) in wanted]
-            return sum(self._workers[life].first_heard > since for life in lives)
+            came = [life for life in self._lives(topology) if self._workers[life].first_heard > since]
+        return Counter(slot for life in came if (slot := (life.supervisor, life.port)) in wanted)
 
     def configuration(self, topology: str, slot: tuple[str, int]) -> str:
         """Return the digest of the configuration that the newest worker in a slot (supervisor, port) runs with."""

@@ -67,7 +67,7 @@ class ComponentUse:
 
 
 class _Used(NamedTuple):
-    """Quantiles: of CPU in cores by topology and component, and of the live heap of workers in MB by topology."""
+    """Quantiles by name of topology: of CPU in cores by component, too, and of the live heap of workers in MB."""
 
     cores: Mapping[tuple[str, str], float]
     live_mb: Mapping[str, float]
@@ -100,10 +100,10 @@ def component_uses(
     used = _used(store, stretch, quantile)
     found = []
     for index, topology in enumerate(problem.topologies):
-        ratio = _heap_ratio(problem, index, used.live_mb.get(topology.id))
+        ratio = _heap_ratio(problem, index, used.live_mb.get(topology.name))
         counts = topology.executor_counts
         for component, requests in zip(topology.components, problem.workload.requested[index], strict=True):
-            cores = used.cores.get((topology.id, component.id))
+            cores = used.cores.get((topology.name, component.id))
             if cores is None:
                 continue
             heap_mb = requests.get(ON_HEAP, 0.0)
@@ -125,18 +125,19 @@ def component_uses(
 
 
 def _used(store: Store, stretch: TimeStretch, quantile: float) -> _Used:
-    rows = within(store, FACTS, stretch)
+    # Days may cover several submissions of a topology, of which each has an id NAME-NUMBER-SECONDS.
+    rows = within(store, FACTS, stretch).withColumn("name", F.regexp_replace("topology", r"-\d+-\d+$", ""))
     minute = (F.col("pane_ms") / _MINUTE_MS).cast("long").alias("minute")
-    executors = rows.where(F.col("kind") == "executor").groupBy("topology", "component", "first", minute)
+    executors = rows.where(F.col("kind") == "executor").groupBy("topology", "name", "component", "first", minute)
     cores = executors.agg((F.sum("cpu_ns") / F.sum("length_ns")).alias("cores"))
-    of_components = cores.groupBy("topology", "component").agg(_quantile("cores", quantile))
+    of_components = cores.groupBy("name", "component").agg(_quantile("cores", quantile))
     bucket = (F.col("pane_ms") / _HEAP_MS).cast("long").alias("bucket")
-    workers = rows.where(F.col("kind") == "worker").groupBy("topology", "supervisor", "first", "second", bucket)
+    workers = rows.where(F.col("kind") == "worker").groupBy("name", "supervisor", "first", "second", bucket)
     live = workers.agg(F.min("heap_bytes").alias("live"), F.count("*").alias("panes"))
-    of_topologies = live.where(F.col("panes") >= _MIN_PANES).groupBy("topology").agg(_quantile("live", quantile))
+    of_topologies = live.where(F.col("panes") >= _MIN_PANES).groupBy("name").agg(_quantile("live", quantile))
     return _Used(
-        {(row["topology"], row["component"]): row["quantile"] for row in of_components.collect()},
-        {row["topology"]: row["quantile"] / 2**20 for row in of_topologies.collect()},
+        {(row["name"], row["component"]): row["quantile"] for row in of_components.collect()},
+        {row["name"]: row["quantile"] / 2**20 for row in of_topologies.collect()},
     )
 
 

@@ -14,11 +14,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stormwright.controller.tuning.knobs import PARKS_KEY, ConfigChange, parks_of
+from stormwright.controller.tuning.knobs import PARKS_KEY, ConfigChange
 from stormwright.model import Topology
 from stormwright.model.arrays import is_amount
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.requests import ACKER
+from stormwright.predict.polling import Waits
 
 
 class EffectPrior(NamedTuple):
@@ -92,7 +93,7 @@ def features_of(topology: Topology, change: ConfigChange, defaults: Mapping[str,
     if is_amount(one) and is_amount(other) and min(one, other) > 0:
         found["pending"] = log(other / one)
     if PARKS_KEY in change.conf:
-        found["asleep"] = float(parks_of(old) > 0) - float(parks_of(new) > 0)
+        found["asleep"] = float(Waits.of(old, spout=False).parks > 0) - float(Waits.of(new, spout=False).parks > 0)
     return {name: value for name, value in found.items() if value}
 
 

@@ -12,14 +12,15 @@ from stormwright.model.arrays import is_amount
 from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.requests import ACKER
 from stormwright.predict.changes import tasks_of
+from stormwright.predict.polling import Waits
 
 #: Threads that find nothing to do sleep at once, instead of a thousand of the shortest parks before.
 ASLEEP: Final[Mapping[str, int]] = {
     f"topology.{each}.wait.progressive.level{n}.count": 0 for each in ("bolt", "backpressure") for n in (1, 2)
 }
 
-#: Key of the number of such parks, and Storm's default.
-PARKS_KEY, _PARKS = "topology.bolt.wait.progressive.level2.count", 1000
+#: Key of the number of such parks of a bolt.
+PARKS_KEY: Final = "topology.bolt.wait.progressive.level2.count"
 
 #: Multiples of executors of one component, of all bolts, and of pending trees that are tried.
 _OF_ONE, _OF_ALL, _OF_PENDING = (0.5, 2.0), (0.7, 0.5), (0.5, 1.5, 2.0, 4.0)
@@ -69,12 +70,6 @@ def changes_of(problem: Problem, index: int) -> list[ConfigChange]:
     return [change for each in found if (change := each.of(topology)) != ConfigChange()]
 
 
-def parks_of(conf: Mapping[str, Any]) -> float:
-    """Return how often idle bolts park before they sleep."""
-    parks = conf.get(PARKS_KEY)
-    return parks if is_amount(parks) else _PARKS
-
-
 def _executors(topology: Topology) -> Iterator[ConfigChange]:
     counts = topology.executor_counts
     tasks = dict(zip((each.id for each in topology.components), tasks_of(topology).tolist(), strict=True))
@@ -100,5 +95,5 @@ def _pending(conf: Mapping[str, Any]) -> Iterator[ConfigChange]:
 
 
 def _waits(conf: Mapping[str, Any]) -> Iterator[ConfigChange]:
-    if parks_of(conf) > 0:
+    if Waits.of(conf, spout=False).parks > 0:
         yield ConfigChange(conf=ASLEEP)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import orjson
+from scipy.special import stdtrit
 
 from stormwright.base.documents import Document
 from stormwright.history.evaluation.observed_traffic import ObservedTraffic
@@ -46,9 +47,9 @@ BEFORE_S, AFTER_S = 240.0, 120.0
 #: Seconds after a move that are left out: caches and compilers warm up.
 SETTLE_S = 20.0
 
-#: Windows after which a trial may be evaluated early if it is better, and if it is not: workers become faster for a
-#: minute or two. The confidence of that, and the gain that is too little for a trial.
-EARLY_WINDOWS, EARLY_LOSS_WINDOWS, EARLY_CONFIDENCE, TOO_LITTLE = 5, 10, 0.99, 0.02
+#: Seconds of windows after which a trial may be evaluated early if it is better, and if it is not: workers become
+#: faster for a minute or two. The confidence of that, and the gain that is too little for a trial.
+EARLY_S, EARLY_LOSS_S, EARLY_CONFIDENCE, TOO_LITTLE = 50.0, 100.0, 0.99, 0.02
 
 #: Part of a rate that is wanted at which it counts as held.
 HELD = 0.98
@@ -90,7 +91,7 @@ class MovedTopology:
     trial
         Whether it is to be undone unless the topology is measurably better.
     aim
-        By which a trial is better; of a move to fewer cores that is none, the latency within which it stays.
+        By which a trial is better. A move to fewer cores that is no trial stays within its limits of latency.
     """
 
     decision_ms: int
@@ -252,13 +253,16 @@ class MoveEvaluator:
         """Return whether a trial is measurably better, or not enough so, before all windows are there."""
         if not pending.moved.trial:
             return False
-        before, after = self._both(pending)
-        if len(after) < EARLY_WINDOWS:
+        aim, (before, after) = pending.moved.aim, self._both(pending)
+        measured_s = len(after) * self._observed.window_ms / 1000
+        if measured_s < EARLY_S:
             return False
-        low, high = _better(pending.moved.aim, before, after, EARLY_CONFIDENCE)
+        low, high = _better(aim, before, after, EARLY_CONFIDENCE)
         if low is None or high is None:
             return False
-        return low > 1.0 or (len(after) >= EARLY_LOSS_WINDOWS and high < 1.0 + TOO_LITTLE)
+        if low > 1.0:
+            return not _beyond_limits(aim, before, after)
+        return measured_s >= EARLY_LOSS_S and high < 1.0 + TOO_LITTLE
 
     def _why_no_better(self, pending: Pending) -> str:
         """Return why a trial is taken back; empty for a move that is none, and for one that is measurably better."""
@@ -461,6 +465,31 @@ def _better(
     return ratio_interval(x, y, 1.0, confidence)
 
 
+def multiple_of(aim: TuningAim, evaluations: Iterable[Evaluation]) -> Evaluation | None:
+    """Return the evaluation by which a trial is better, as a multiple that is better if it is above 1.
+
+    Parameters
+    ----------
+    aim
+        Aim of the trial; less CPU counts as more.
+    evaluations
+        Evaluations of its topology.
+
+    Returns
+    -------
+    evaluation
+        With its interval; None if nothing was measured.
+    """
+    quantity = THROUGHPUT if aim.quantity == "throughput" else CORES
+    found = next((each for each in evaluations if each.quantity == quantity), None)
+    if found is None or not found.measured:
+        return None
+    if aim.quantity == "throughput":
+        return found
+    low, high = (1 / each if each else None for each in (found.high, found.low))
+    return replace(found, predicted=1 / found.predicted, measured=1 / found.measured, low=low, high=high)
+
+
 def _beyond_limits(aim: TuningAim, before: Sequence[Sample], after: Sequence[Sample]) -> str:
     """Return which limit of an aim is exceeded after a change; empty for none."""
     rate_tps, wanted_tps = (float(np.mean([each.acked_tps for each in samples])) for samples in (after, before))
@@ -470,14 +499,17 @@ def _beyond_limits(aim: TuningAim, before: Sequence[Sample], after: Sequence[Sam
 
 
 def _beyond_latency(aim: TuningAim, after: Sequence[Sample]) -> str:
-    """Return which limit of latency is exceeded; empty for none."""
+    """Return which limit of latency is measurably exceeded; empty for none."""
     for name, limit, values in (
         ("mean", aim.latency_ms, [each.latency_ms for each in after]),
         ("99th percentile of the", aim.p99_ms, [each.p99_ms for each in after]),
     ):
-        known = [value for value in values if value is not None]
-        if limit is not None and known and (found := sum(known) / len(known)) > limit:
-            return f"its {name} latency is {found:,.1f} ms, above {limit:,.1f} ms"
+        known = np.array([value for value in values if value is not None])
+        if limit is None or len(known) < MIN_WINDOWS:
+            continue
+        error = float(stdtrit(len(known) - 1, (1 + CONFIDENCE) / 2) * known.std(ddof=1) / np.sqrt(len(known)))
+        if (found := float(known.mean())) - error > limit:
+            return f"its {name} latency is {found:,.1f} ± {error:,.1f} ms, above {limit:,.1f} ms"
     return ""
 
 

@@ -11,6 +11,7 @@ from itertools import accumulate
 from math import sqrt
 from typing import Any
 
+from stormwright.model.requests import CHECKPOINT_SPOUT
 from stormwright.perflog.crossing import Crossing
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 
@@ -115,7 +116,7 @@ class Sample:
     cores
         CPU of the workers, in cores; None if unknown.
     backlog
-        Records that wait at its source at the end of the window; None if no spout reports it.
+        Records that wait at its source at the end of the window; None unless all workers with spouts report it.
     """
 
     start_ms: int
@@ -176,8 +177,8 @@ class EvaluationWindow:
     _latency_counts: list[int] = field(default_factory=lambda: [0] * len(_MIDDLE_MS))
     _pending_s: dict[Slot, float] = field(default_factory=dict)
     _has_pending: bool = True
-    #: Begin of the newest record with a backlog, and that.
-    _backlogs: dict[Slot, tuple[int, int]] = field(default_factory=dict)
+    #: Of workers with spouts: the begin of the newest record, and its backlog.
+    _backlogs: dict[Slot, tuple[int, int | None]] = field(default_factory=dict)
     _cpu_ns: int = 0
     _compiler_ns: int | None = 0
 
@@ -202,8 +203,10 @@ class EvaluationWindow:
                 self._add_spout(executor, slot, length_s)
         for bucket, count in enumerate(record["complete_latency"]["counts"]):
             self._latency_counts[bucket] += count
-        if (backlog := record.get("backlog")) is not None:
-            self._backlogs[slot] = max(self._backlogs.get(slot, (0, 0)), (record["start_ms"], backlog))
+        if any(each["type"] == "spout" and each["component"] != CHECKPOINT_SPOUT for each in record["executors"]):
+            begin_ms, _ = self._backlogs.get(slot, (-1, None))
+            if record["start_ms"] > begin_ms:
+                self._backlogs[slot] = record["start_ms"], record.get("backlog")
         threads = record.get("threads")
         self._cpu_ns += record["process_cpu_ns"]
         if threads is None or self._compiler_ns is None:
@@ -242,8 +245,13 @@ class EvaluationWindow:
             compiling=compiling,
             p99_ms=p99_ms,
             cores=self._cpu_ns / 1e9 / self.length_s if self._cpu_ns else None,
-            backlog=sum(waiting for _, waiting in self._backlogs.values()) if self._backlogs else None,
+            backlog=self._backlog(),
         )
+
+    def _backlog(self) -> int | None:
+        waiting = [each for _, each in self._backlogs.values()]
+        known = [each for each in waiting if each is not None]
+        return sum(known) if known and len(known) == len(waiting) else None
 
     def _latencies(self) -> tuple[float | None, float | None]:
         """Return mean and 99th percentile of the complete latency in ms."""

@@ -32,7 +32,9 @@ from stormwright.controller.reports import MoveReport
 from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.controller.stages import away_after
 from stormwright.errors import InputError, MoveError, NimbusError
+from stormwright.history.evaluation.moves import multiple_of
 from stormwright.history.evaluation.outcome import unclear
+from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Problem
 from stormwright.model.assignment import where
 from stormwright.plans.plan import STOPPED, Plan, Step, TopologyMove
@@ -270,10 +272,14 @@ class PlanExecutor:
         if plan.stop_requested:
             self._plans.transition(plan.id, "stopped", self._why_stopped(), stop=0)
             return
-        outcomes, pending = self._journal.evaluations_of(plan.decision or 0), self._outcomes.pending()
+        pending = self._outcomes.pending()  # first: what is evaluated meanwhile has an outcome
+        outcomes = self._journal.evaluations_of(plan.decision or 0)
         if any(topology in pending and topology not in outcomes for topology in names):
             return
-        # Of a trial it was decided already: it would have gone back.
+        if plan.trial and any(not _is_better(plan, outcomes.get(topology, [])) for topology in names):
+            # Such as after a move that was not complete, or a restart in the middle of it.
+            self._plans.transition(plan.id, "to roll back", "whether it is better was not measured", stop=0, tries=0)
+            return
         doubts = {} if plan.trial else {name: unclear(outcomes.get(topology, [])) for topology, name in names.items()}
         if why := "; ".join(f"{name}: {doubt}" for name, doubt in doubts.items() if doubt):
             self._plans.transition(plan.id, "unclear", why)
@@ -335,3 +341,9 @@ class PlanExecutor:
 def _moved(plan: Plan) -> dict[str, TopologyMove]:
     """Return the moves that the plan has made so far, the last one of each topology."""
     return {move.topology: move for step in plan.steps if step.state == "moved" for move in step.moves}
+
+
+def _is_better(trial: Plan, evaluations: Sequence[Evaluation]) -> bool:
+    """Return whether a topology was measured to be better since a trial."""
+    found = multiple_of(trial.aim, evaluations)
+    return found is not None and (found.measured or 0.0) > 1.0

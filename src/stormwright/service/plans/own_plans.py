@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from stormwright.controller.description import FigureSources
 from stormwright.controller.requests import NoPlan, PlanInputs
 from stormwright.model import Problem, Scheduler
-from stormwright.plans.plan import Origin, Plan
+from stormwright.plans.plan import SERVICE, Origin, Plan
 
 #: Proposes a plan, by its id.
 MakeOwnPlan = Callable[[str, Problem, FigureSources], Plan | NoPlan]
@@ -35,6 +35,11 @@ class OwnPlan:
     reason: str
     request: Mapping[str, Any] = field(default_factory=dict)
     auto_apply: bool = True
+
+
+def person(name: str) -> str:
+    """Return the name of a person, whom nothing takes for the service."""
+    return f"{name} (person)" if name == SERVICE else name
 
 
 class Planner(Protocol):

@@ -33,7 +33,7 @@ from stormwright.service.plans.autopilots import AutopilotService
 from stormwright.service.plans.explanations import explained
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.own_plans import MakeOwnPlan, OwnPlan
+from stormwright.service.plans.own_plans import MakeOwnPlan, OwnPlan, person
 from stormwright.service.plans.plan_queue import MakePlan, PlanQueue
 from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.plans.store import PlanStore
@@ -49,11 +49,6 @@ _RATES_S = 10.0
 
 #: Number of plans whose preconditions are cached.
 _MAX_PRECONDITIONS = 64
-
-
-def _person(name: str) -> str:
-    """Return the name of a person, whom nothing takes for the service."""
-    return f"{name} (person)" if name == SERVICE else name
 
 
 def _wish(problem: Problem, request: shapes.PlanRequest, goals: tuple[str, ...]) -> Improve | Repair | Place:
@@ -149,7 +144,7 @@ class PlanService(PlanQueries):
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting, self._evacuating = threading.Lock(), threading.Lock()
         self.tunings = TuningService(self, plans, journal, tuning or TuningStorage.of(plans.state))
-        self.autopilots = AutopilotService(self, plans, self.tunings.recent, autopilot)
+        self.autopilots = AutopilotService(self, plans, self.tunings.recent, self.tunings.running, autopilot)
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for known in plans.summaries(["planning", "planned"], most=2**31):
             if known.state == "planning" or known.auto_apply:
@@ -174,7 +169,7 @@ class PlanService(PlanQueries):
         if (now := self._problem()) is not None:
             require_matches(now, request.topologies, request.nodes)
         plan = self._plans.add(
-            "person", ",".join(goals), _person(request.by), request.reason, request.model_dump(mode="json")
+            "person", ",".join(goals), person(request.by), request.reason, request.model_dump(mode="json")
         )
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
@@ -196,7 +191,7 @@ class PlanService(PlanQueries):
         return self.plan(plan)
 
     def add_made(self, requested: OwnPlan, make: MakeOwnPlan) -> str:
-        """Begin to make a plan that applies itself; return its id.
+        """Begin to make a plan that applies itself; return its id. One of the service that cannot begin has failed.
 
         Parameters
         ----------
@@ -221,7 +216,7 @@ class PlanService(PlanQueries):
             requested.request,
             auto_apply=requested.auto_apply,
         )
-        self._submit(plan, partial(make, plan))
+        self._submit(plan, partial(make, plan), fails=requested.origin == "service")
         return plan
 
     def run_later(self, work: Callable[[], None]) -> None:
@@ -267,7 +262,7 @@ class PlanService(PlanQueries):
                 return self.plan(under_way)
             self._queue.require_room()
             plan = self._plans.add(
-                "drain", goal, _person(request.by), reason, {"host": host}, auto_apply=not request.wait
+                "drain", goal, person(request.by), reason, {"host": host}, auto_apply=not request.wait
             )
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
@@ -308,7 +303,7 @@ class PlanService(PlanQueries):
         self._require_free()
         self._queue.require_room()
         goal, reason = self._makers.goal, f"entry {n} of the history: {change.reason}"
-        plan = self._plans.add("rollback", goal, _person(change.by), reason, {"n": n}, auto_apply=True)
+        plan = self._plans.add("rollback", goal, person(change.by), reason, {"n": n}, auto_apply=True)
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             inputs = PlanInputs(slot_name=slot_name, sources=replace(sources, in_stages=False))
@@ -377,9 +372,9 @@ class PlanService(PlanQueries):
         found = self._plans.plan(plan)
         if found.state not in OPEN_STATES:
             raise ConflictError(f"plan {plan} is {found.state}: only one that is planned or proposed is applied")
-        if self._guard.modes.two_people and found.by in (change.by, _person(change.by)):
+        if self._guard.modes.two_people and found.by in (change.by, person(change.by)):
             raise ConflictError(f"plan {plan} was requested by {found.by}: another person has to apply it")
-        self._start(found, _person(change.by), f"{found.reason}; {change.reason}")
+        self._start(found, person(change.by), f"{found.reason}; {change.reason}")
         return self.plan(plan)
 
     def stop(self, plan: str, change: shapes.ChangeRequest) -> Plan:

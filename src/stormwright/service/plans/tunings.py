@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp
@@ -22,8 +22,7 @@ from stormwright.controller.tuning.effects import Effects, Outcome
 from stormwright.controller.tuning.knobs import ConfigChange
 from stormwright.controller.tuning.search import Candidate, Latency, TrialInputs, next_trial
 from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, StormwrightError, suggestion_for
-from stormwright.history.evaluation.moves import BEFORE_S, CORES, EARLY_WINDOWS, LATENCY, THROUGHPUT
-from stormwright.history.evaluation.verdict import Evaluation
+from stormwright.history.evaluation.moves import BEFORE_S, EARLY_S, LATENCY, multiple_of
 from stormwright.history.evaluation.window import Sample
 from stormwright.model import Problem
 from stormwright.model.problem import topologies_called
@@ -31,7 +30,7 @@ from stormwright.plans.figures import Range
 from stormwright.plans.plan import Plan
 from stormwright.plans.tuning import Tuning, TuningAim, TuningState, TuningTrial
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.own_plans import OwnPlan, Planner
+from stormwright.service.plans.own_plans import OwnPlan, Planner, person
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import State
 
@@ -42,6 +41,9 @@ MAX_TUNINGS, MAX_OUTCOMES = 50, 300
 
 #: Seconds until a trial that could not begin is planned again.
 AGAIN_S = 30.0
+
+#: Seconds after which a tuning ends of which no trial can begin.
+LONGEST_WAIT_S = 3600.0
 
 _TUNINGS: TypeAdapter[list[Tuning]] = TypeAdapter(list[Tuning])
 _OUTCOMES: TypeAdapter[list[Outcome]] = TypeAdapter(list[Outcome])
@@ -92,6 +94,8 @@ class TuningService:
         )
         #: Tuning → when it is advanced again, in seconds.
         self._not_before_s: dict[str, float] = {}
+        #: Tuning → since when no trial of it was begun, in seconds.
+        self._waiting_since_s: dict[str, float] = {}
 
     def all(self) -> shapes.Tunings:
         """Return all tunings, newest first."""
@@ -138,7 +142,7 @@ class TuningService:
             id=secrets.token_hex(4),
             topology=topology.id,
             name=topology.name,
-            by=request.by,
+            by=person(request.by),
             reason=request.reason,
             begun_ms=round(1000 * self._plans.clock.time()),
             aim=request.aim,
@@ -169,13 +173,20 @@ class TuningService:
         for tuning in active:
             try:
                 self._advance(tuning)
-            except StormwrightError as error:  # other work of the loop does not wait for it
-                self._wait(tuning, str(error), AGAIN_S)
+            except Exception as error:  # such as a full disk: other work of the loop does not wait for it
+                if not isinstance(error, StormwrightError):
+                    log.exception("tuning %s", tuning.id)
+                self._not_before_s[tuning.id] = self._plans.clock.monotonic() + AGAIN_S
 
     # ------------------------------------------------------------------------------------------------------------------
 
     def _advance(self, tuning: Tuning) -> None:
         now_s = self._plans.clock.monotonic()
+        if tuning.state == "running" and not tuning.plan:
+            since_s = self._waiting_since_s.setdefault(tuning.id, now_s)
+            if now_s > since_s + LONGEST_WAIT_S:
+                self._end(tuning, "failed", f"no trial could begin for {LONGEST_WAIT_S / 60:.0f} minutes: {tuning.why}")
+                return
         if now_s < self._not_before_s.get(tuning.id, float("-inf")):
             return
         if tuning.plan:
@@ -196,22 +207,23 @@ class TuningService:
             self._end(tuning, "done", f"its trials have paused it for {tuning.pause_s:.0f} s")
             return
         samples, aim = self._measured(tuning.topology), tuning.aim
-        if len(samples) < EARLY_WINDOWS:
-            self._wait(tuning, "waits until it is measured for a minute")
+        if sum(each.length_s for each in samples) < EARLY_S:
+            self._wait(tuning, f"waits until it is measured for {EARLY_S:.0f} s")
             return
-        if aim.quantity == "throughput" and not (tuning.any_latency or aim.latency_ms or aim.p99_ms):
+        if not (tuning.any_latency or aim.latency_ms or aim.p99_ms):
             self._update(tuning.id, aim=replace(aim, latency_ms=_latency(samples).mean_ms))
 
         reason = f"trial {len(tuning.trials) + 1} of tuning {tuning.id}: {tuning.reason}"
         requested = OwnPlan(
             "person", aim.quantity, tuning.by, reason, {"tuning": tuning.id}, auto_apply=not tuning.dry_run
         )
+        self._update(tuning.id, why="")  # before: as soon as it is added, another thread may end the tuning
         try:
             plan = self._planner.add_made(requested, partial(self._propose, tuning.id))
         except ConflictError as error:
             self._wait(tuning, str(error), AGAIN_S)
             return
-        self._update(tuning.id, plan=plan, why="")
+        self._update(tuning.id, plan=plan)
 
     def _propose(self, tuning_id: str, plan: str, problem: Problem, sources: FigureSources) -> Plan | NoPlan:
         """Return the plan (by id) of the next trial, and note the trial; on the thread that makes plans."""
@@ -252,6 +264,10 @@ class TuningService:
         trial = tuning.trials[-1] if tuning.trials and tuning.trials[-1].plan == plan.id else None
         if plan.state in ("planning", "applying", "evaluating", "rolling_back"):
             return
+        if trial is not None and plan.state == "failed" and plan.decision is None:  # the service ended before it began
+            self._update(tuning.id, plan="", trials=tuning.trials[:-1])
+            self._wait(tuning, plan.why, AGAIN_S)
+            return
         if trial is None:  # none was worth it, or the plan could not be made
             self._update(tuning.id, plan="")
             if plan.state == "failed" and tuning.state == "running":
@@ -277,8 +293,10 @@ class TuningService:
             each.quantity: each
             for each in (self._journal.evaluations_of(known[0]).get(tuning.topology, []) if known else [])
         }
-        measured = _multiple(tuning.aim, evaluations)
+        found = multiple_of(tuning.aim, evaluations.values())
+        measured = Range(value=found.measured, low=found.low, high=found.high) if found else None
         latency = evaluations[LATENCY].measured if LATENCY in evaluations else None
+        self._waiting_since_s.pop(tuning.id, None)
         state: Literal["better", "taken back", "failed"] = "failed"
         if plan.state == "done":
             state = "better"
@@ -356,17 +374,6 @@ def _latency(samples: Sequence[Sample]) -> Latency:
     means = [each.latency_ms for each in samples if each.latency_ms is not None]
     p99s = [each.p99_ms for each in samples if each.p99_ms is not None]
     return Latency(*(sum(each) / len(each) if each else None for each in (means, p99s)))
-
-
-def _multiple(aim: TuningAim, evaluations: Mapping[str, Evaluation]) -> Range | None:
-    """Return the measured multiple of the aim's quantity; less CPU counts as more."""
-    found = evaluations.get(THROUGHPUT if aim.quantity == "throughput" else CORES)
-    if found is None or found.measured is None:
-        return None
-    if aim.quantity == "throughput":
-        return Range(value=found.measured, low=found.low, high=found.high)
-    inverse = [1 / each if each else None for each in (found.measured, found.high, found.low)]
-    return Range(value=inverse[0], low=inverse[1], high=inverse[2])
 
 
 def _gain_text(candidate: Candidate, aim: TuningAim) -> str:

@@ -83,8 +83,8 @@ final class KafkaBacklog {
                 continue; // the partition is another spout's now
             }
             Long last = offset(gauges.get(name));
-            if (last == null) {
-                return; // the broker does not answer, and the rest would be taken for all
+            if (last == null || last < committed) {
+                return; // the broker does not answer (0 is Storm's answer then), and the rest would be taken for all
             }
             Long emitted = offset(gauges.get(own.group(1) + EMITTED));
             // An offset that was emitted is the last one; the one that was committed is the next.
