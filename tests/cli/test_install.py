@@ -115,6 +115,22 @@ def test_installing_again_keeps_what_is_not_named(run, home):
     assert files(home) == before
 
 
+def test_short_times_are_set_with_their_reasons_unless_the_operator_has_set_them(run, home):
+    """Values and keys as Storm's ``defaults.yaml`` has them; another `install` leaves them."""
+    path = home / "conf" / "storm.yaml"
+    path.write_text(RELEASED + " task.refresh.poll.secs: 5\n", encoding="utf-8")
+    _, out, _ = run("install", home, "--yes")
+    assert "--short-times" in out
+    before = files(home)
+    _, out, _ = run("install", home, "--short-times", "--yes")
+    assert "+ # a worker that ends before its first heartbeat starts again after 30 s (Storm: 120); one that " in out
+    conf = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert (conf["storm.zookeeper.session.timeout"], conf["task.refresh.poll.secs"]) == (10_000, 5)
+    assert run("install", home, "--yes")[:2] == (0, f"nothing to do: {home} is up to date\n")
+    run("install", home, "--storm-times", "--yes")
+    assert files(home) == before
+
+
 def test_installing_again_serves_the_same_daemon(run, home):
     run("install", home, "--daemon", "supervisor", "--yes")
     assert run("install", home, "--yes")[:2] == (0, f"nothing to do: {home} is up to date\n")
@@ -350,7 +366,7 @@ def test_any_storm_yaml_is_restored_exactly(tmp_path_factory, conf, flow, commen
             install(home, path, StormYamlSettings(SERVICE))
         return
     for address in ("http://old:7070", SERVICE):
-        for change in install(home, path, StormYamlSettings(address)):
+        for change in install(home, path, StormYamlSettings(address, short_times=True)):
             change.apply()
     installed = yaml.safe_load(path.read_bytes())
     assert installed["storm.scheduler"] == PLACEMENT_SCHEDULER

@@ -18,6 +18,7 @@ from stormwright.storm.installer import (
     DEFAULT_SERVICE,
     JAR_DIRECTORIES,
     PROBE,
+    SHORT_TIMES,
     FileChange,
     StormYamlSettings,
     install,
@@ -55,6 +56,12 @@ from stormwright.storm.jvm import conf_directory
     help="Add the probe to all topologies, or to none: topologies name it themselves."
     "  [default: as installed, else with]",
 )
+@click.option(
+    "--short-times/--storm-times",
+    default=None,
+    help="Set shorter times of Storm, for shorter pauses and recoveries; each is shown with its gain and risk."
+    "  [default: as installed, else Storm's]",
+)
 @click.option("--uninstall", "removes", is_flag=True, help="Remove the jar and the keys, and restore replaced lines.")
 @click.option("--yes", is_flag=True, help="Make the changes without a question.")
 @click.option("--dry-run", is_flag=True, help="Show the changes only.")
@@ -65,6 +72,7 @@ def command(
     daemons: Sequence[str],
     token_file: Path | None,
     probe_all: bool | None,
+    short_times: bool | None,
     removes: bool,
     yes: bool,
     dry_run: bool,
@@ -82,7 +90,8 @@ def command(
         changes = uninstall(home, storm_yaml)
     else:
         file = token_file.absolute() if token_file else None
-        settings = StormYamlSettings(_addresses(service) if service else None, daemons or None, file, probe_all)
+        addresses = _addresses(service) if service else None
+        settings = StormYamlSettings(addresses, daemons or None, file, probe_all, short_times)
         changes = install(home, storm_yaml, settings)
     if not as_json:
         _show(changes, home, removes)
@@ -90,6 +99,8 @@ def command(
             say(f"topologies whose own configuration names {PROBE} need the jar: submit them without it first")
         if token_file and not removes and not token_file.exists():
             say(f"{token_file} does not exist yet")
+        if changes and not removes and not _sets_short_times(changes):
+            say("pauses and recoveries are shorter with --short-times, which sets a few times of Storm")
     applied = bool(changes) and not dry_run and _is_confirmed(yes, as_json)
     if applied:
         _apply(changes)
@@ -101,6 +112,10 @@ def command(
         say(f"{done}; restart Nimbus and the supervisors of this host to {effect} it")
         if not removes and (service is None or is_loopback(urlsplit(service).hostname or "")):
             say(f"then: stormwright serve --storm-home {home} --state DIR")
+
+
+def _sets_short_times(changes: Sequence[FileChange]) -> bool:
+    return any(each.gain.encode() in (change.after or b"") for change in changes for each in SHORT_TIMES.values())
 
 
 def _addresses(service: str) -> str:

@@ -43,8 +43,58 @@ _DISABLED = "#stormwright-install# "
 _SERVICE = "stormwright.service.url"
 _PROBE_SERVICE, _TOKEN_FILE = "stormwright.probe.service.url", "stormwright.token.file"
 
+
+@dataclass(frozen=True)
+class ShortTime:
+    """A shorter time than Storm's own, for shorter pauses and recoveries.
+
+    Parameters
+    ----------
+    value, default
+        Proposed value, and Storm's.
+    gain, risk
+        Effect of the value in ordinary words, and its cost.
+    """
+
+    value: int
+    default: int
+    gain: str
+    risk: str
+
+
+#: Times that `install --short-times` sets, on hosts of Nimbus and of supervisors alike, by key.
+SHORT_TIMES: Mapping[str, ShortTime] = {
+    "storm.zookeeper.session.timeout": ShortTime(
+        10_000,
+        20_000,
+        "a dead node or Nimbus is known as such after 10 s",
+        "one that stands still for 10 s counts as dead; ZooKeeper's tickTime has to be at most 5 s",
+    ),
+    "supervisor.worker.start.timeout.secs": ShortTime(
+        30,
+        120,
+        "a worker that ends before its first heartbeat starts again after 30 s",
+        "one that needs longer to start never runs",
+    ),
+    "supervisor.monitor.frequency.secs": ShortTime(
+        1, 3, "a supervisor looks each second whether a worker has ended or has to", "a little CPU of the supervisor"
+    ),
+    "supervisor.worker.shutdown.sleep.secs": ShortTime(
+        1, 3, "a worker that has to end is killed after 1 s", "bolts have that long for their cleanup"
+    ),
+    "supervisor.localizer.update.blob.interval.secs": ShortTime(
+        2,
+        30,
+        "a new configuration reaches supervisors within 2 s",
+        "a supervisor asks Nimbus that often for each file of its topologies",
+    ),
+    "task.refresh.poll.secs": ShortTime(
+        1, 10, "a worker knows the new addresses of others after 1 s", "it reads the assignment that often"
+    ),
+}
+
 #: Keys that the block may have.
-_OWN_KEYS = (STORM_SCHEDULER, FALLBACK, _SERVICE, HOOKS, _PROBE_SERVICE, _TOKEN_FILE)
+_OWN_KEYS = (STORM_SCHEDULER, FALLBACK, _SERVICE, HOOKS, _PROBE_SERVICE, _TOKEN_FILE, *SHORT_TIMES)
 
 
 @dataclass(frozen=True)
@@ -112,12 +162,15 @@ class StormYamlSettings:
         File with the token of Nimbus or of the probes; by default the service requires none.
     probe_all
         Whether all topologies get the probe, as by default, or only those that name it.
+    short_times
+        Whether `SHORT_TIMES` are set, by default not; a key that the operator has set stays.
     """
 
     service: str | None = None
     daemons: Collection[str] | None = None
     token_file: Path | None = None
     probe_all: bool | None = None
+    short_times: bool | None = None
 
     def keys(self, present: Mapping[str, Any], installed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys to set, given those that the operator's part of storm.yaml has, and the block.
@@ -142,6 +195,8 @@ class StormYamlSettings:
             keys[_PROBE_SERVICE] = service
         if token_file := str(self.token_file or "") or installed.get(_TOKEN_FILE):
             keys[_TOKEN_FILE] = token_file
+        if not SHORT_TIMES.keys().isdisjoint(installed) if self.short_times is None else self.short_times:
+            keys |= {key: each.value for key, each in SHORT_TIMES.items() if key not in present}
         return {key: value for key, value in keys.items() if present.get(key) != value}
 
 
@@ -244,7 +299,7 @@ def _extended(path: Path, before: bytes | None, settings: StormYamlSettings) -> 
         indent = " " * root.start_mark.column if root.value else ""
     if lines and not is_complete:
         lines[-1] += end
-    block = [_BEGIN, *(f"{indent}{key}: {_written(value)}" for key, value in keys.items()), _END]
+    block = [_BEGIN, *(indent + line for item in keys.items() for line in _block_lines(*item)), _END]
     extended = "".join(lines) + end.join(block) + (end if is_complete else "")
     try:
         _, result = _parsed(path, extended)
@@ -367,6 +422,13 @@ def _disabled(lines: Sequence[str], key: yaml.Node, value: yaml.Node) -> range:
     while last > first and (not lines[last].strip() or lines[last].lstrip().startswith("#")):
         last -= 1
     return range(first, last + 1)
+
+
+def _block_lines(key: str, value: object) -> list[str]:
+    """Return the lines of a key in our block: a shorter time has its effect and its risk before it."""
+    short = SHORT_TIMES.get(key)
+    comment = [f"# {short.gain} (Storm: {short.default}); {short.risk}"] if short else []
+    return [*comment, f"{key}: {_written(value)}"]
 
 
 def _written(value: object) -> str:

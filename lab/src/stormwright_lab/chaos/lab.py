@@ -17,6 +17,7 @@ from stormwright.client import Client
 from stormwright.errors import ClusterError, NimbusError, StormwrightError
 from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES
 from stormwright.storm.gateway import NimbusGateway
+from stormwright.storm.installer import SHORT_TIMES
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
 from stormwright.storm.local_cluster.cpu import groups_of
 from stormwright.storm.local_cluster.processes import marked, stat
@@ -181,8 +182,8 @@ class ChaosLab:
 
 
 def _config() -> LocalClusterConfig:
-    # The timeout is Storm's own: once Nimbus was killed nothing can be activated before its session has expired.
-    conf = {"executor.metrics.frequency.secs": 3, "storm.zookeeper.session.timeout": 20_000}
+    # As `install` proposes: once Nimbus was killed nothing can be activated before its session has expired.
+    conf = {"executor.metrics.frequency.secs": 3, **{key: each.value for key, each in SHORT_TIMES.items()}}
     return demo_cluster(nodes=NODES, slots=SLOTS, cores_per_node=CORES, cpu_limits="auto", storm_conf=conf)
 
 

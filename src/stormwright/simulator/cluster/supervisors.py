@@ -260,12 +260,12 @@ class Supervisors:
         self._probes.count()
         for place in [place for place in self.workers if place[0] == supervisor]:
             self._leave(self.workers.pop(place))
-        self._clock.after(self._timings.supervisor_s, lambda: self._silent(supervisor))
+        self._clock.after(self._timings.session_s, lambda: self._silent(supervisor))
 
     def suspend(self, supervisor: str, seconds: float) -> None:
         """Stop a supervisor for some seconds; its workers run on."""
         self._suspended[supervisor] = self._suspended.get(supervisor, 0) + 1
-        self._clock.after(self._timings.supervisor_s, lambda: self._silent(supervisor))
+        self._clock.after(self._timings.session_s, lambda: self._silent(supervisor))
         self._clock.after(seconds, lambda: self._resume(supervisor))
 
     def _resume(self, supervisor: str) -> None:

@@ -33,8 +33,9 @@ class Timings:
         Time to download a topology's files before its first worker on a node starts.
     restart_s
         Time until a supervisor detects a dead worker.
-    supervisor_s
-        Time after which Nimbus considers a silent supervisor dead (``nimbus.supervisor.timeout.secs``).
+    session_s
+        Time after which Nimbus no longer has a silent supervisor: a supervisor is an ephemeral node of ZooKeeper, so
+        its session (``storm.zookeeper.session.timeout``); ``nimbus.supervisor.timeout.secs`` is read by nothing.
     probe_s
         Interval between records of a worker.
     calm_s
@@ -50,7 +51,7 @@ class Timings:
     stop_s: float = 1.0
     localize_s: float = 0.0
     restart_s: float = 3.0
-    supervisor_s: float = 60.0
+    session_s: float = 20.0
     probe_s: float = 1.0
     calm_s: float = 0.0
     message_s: float = 0.05

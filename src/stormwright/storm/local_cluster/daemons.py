@@ -57,7 +57,6 @@ _TIMING = {
     # The machine may be so loaded that a healthy process is not heard of for a while; none shall be restarted for that.
     "supervisor.worker.timeout.secs": 60,
     "nimbus.task.timeout.secs": 60,
-    "nimbus.supervisor.timeout.secs": 90,
     "storm.zookeeper.session.timeout": 40_000,
     # Nor shall a node be left out for half an hour because it or one of its workers was not heard of three times.
     "blacklist.scheduler.tolerance.count": 1_000,

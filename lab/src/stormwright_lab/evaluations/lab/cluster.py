@@ -50,7 +50,11 @@ _REPORT_S, _LOOK_S, _FREE_S = 120.0, 0.2, 3.0
 _LATELY_S, _COMPILING = 4.0, 0.08
 
 #: Shorter than by default, so that a dead node is detected early.
-_SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "supervisor.worker.timeout.secs": 30}
+_SOON = {
+    "storm.zookeeper.session.timeout": 20_000,
+    "nimbus.task.timeout.secs": 20,
+    "supervisor.worker.timeout.secs": 30,
+}
 
 #: Keys of a topology's configuration that name files and addresses of this run: results are stored without them.
 _RATE_FILE, _RECEIVER = "stormwright.rate.file", "stormwright.probe.service.url"

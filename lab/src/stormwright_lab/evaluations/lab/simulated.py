@@ -53,8 +53,8 @@ _OFFERED_TPS, _MAXIMUM_TPS = 1_000, 200_000
 #: Seconds until all workers report.
 _REPORT_S = 120.0
 
-#: Of Nimbus, as in the real lab.
-_MONITOR_S, _SUPERVISOR_S = 2.0, 20.0
+#: Between rounds of Nimbus, as in the real lab.
+_MONITOR_S = 2.0
 
 
 class SimulatedLab:
@@ -240,7 +240,7 @@ class VirtualRun:
         names = [submission.name for submission in submissions]
         cores = cores_of(self._kind) if block.cores is None else block.cores
         config = demo_cluster(nodes=NODES[self._kind], slots=SLOTS, link=block.link, cores_per_node=cores)
-        timings = Timings(monitor_s=_MONITOR_S, supervisor_s=_SUPERVISOR_S, probe_s=PROBE_MS / 1000)
+        timings = Timings(monitor_s=_MONITOR_S, probe_s=PROBE_MS / 1000)
         engine = partial(by_tuples, seed=cell.repeat)
         self._cluster = SimulatedCluster(config, submissions, PROBE_MS, engine, timings=timings, conf=block.conf)
         self.clock = self._cluster.clock
