@@ -144,6 +144,29 @@ def test_pause_drain_swap_resume(
     assert report.moved_executors == 4
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("returns", [False, True])
+def test_move_waits_for_standby_workers_before_it_pauses_anything(
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, returns: bool
+) -> None:
+    """The node of the new worker had one, which was used, and loads it again; a way back does not wait."""
+    storm, sequence = FakeStorm(tally), itertools.count()
+
+    def report_standbys(count: int) -> None:
+        storm.calls.append(f"{count} standbys")
+        of_other = record("other-1-0", "n1", next(sequence))
+        of_other["worker"]["host"], of_other["node"] = "host1", {"standbys": count}
+        tally.add([of_other])
+
+    report_standbys(1)
+    report_standbys(0)
+    loaded = threading.Timer(0.7, report_standbys, [1])
+    loaded.start()
+    run(replace(move, returns=returns), storm, bridge, tally, pauses)
+    loaded.join()
+    assert ("1 standbys" in storm.calls[1 : storm.calls.index("deactivate t")]) is not returns
+
+
 @pytest.mark.slow
 def test_unchanged_worker_gets_time_to_discover_new_workers(
     bridge: Bridge, pauses: Pauses, monkeypatch: pytest.MonkeyPatch

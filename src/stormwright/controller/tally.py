@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stormwright.base.clock import WALL, Clock
@@ -152,6 +152,8 @@ class Tally:
         self._workers: dict[WorkerId, WorkerTally] = {}
         self._forgotten: dict[str, WorkerTally] = {}
         self._standbys: dict[str, tuple[float, NodeStandbys]] = {}
+        #: The most idle ones that a host has had.
+        self._most_standbys: Counter[str] = Counter()
         self._next_sweep = 0.0
         self.began_s = clock.monotonic()
         self._records: deque[LogRecord] = deque(maxlen=MAX_RECORDS)
@@ -175,7 +177,9 @@ class Tally:
                     self._records.append(record)
                 _count(worker, record, now_s)
                 if (standbys := _standbys(record)) is not None:
-                    self._standbys[record["worker"]["host"]] = now_s, standbys
+                    host = record["worker"]["host"]
+                    self._standbys[host] = now_s, standbys
+                    self._most_standbys[host] = max(self._most_standbys[host], standbys.standbys)
             self._sweep()
             self._changed.notify_all()
         return new
@@ -185,6 +189,18 @@ class Tally:
         since = self.clock.monotonic() - STANDBYS_S
         with self._changed:
             return {host: standbys for host, (heard, standbys) in self._standbys.items() if heard >= since}
+
+    def missing_standbys(self, starts: Mapping[str, int]) -> dict[str, int]:
+        """Return the standby workers that are not idle yet, by host.
+
+        Parameters
+        ----------
+        starts
+            Number of workers about to start by host. A host gets no more standbys than it ever had.
+        """
+        there = self.standbys()
+        wanted = {host: min(count, self._most_standbys[host]) for host, count in starts.items() if host in there}
+        return {host: count - there[host].standbys for host, count in wanted.items() if count > there[host].standbys}
 
     def records(self) -> list[LogRecord]:
         """Return the newest records, in order of arrival."""
