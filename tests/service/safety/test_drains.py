@@ -18,7 +18,6 @@ from stormwright.errors import ConflictError, NotFoundError
 from stormwright.model import Problem
 from stormwright.plans.plan import Plan
 from stormwright.schedulers import make_scheduler
-from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, topology
 from tests.service.plans.nimbus import ANNA, Nimbus, settled
@@ -243,14 +242,3 @@ def test_recovered_node_is_used_again_at_once(nimbus: Nimbus) -> None:
     back = replace(whole, topologies=(*whole.topologies, new))
     assert new.id not in bridge.answer(replace(back, supervisors=whole.supervisors[:2])).assignments
     assert {slot.supervisor for slot in bridge.answer(back).assignments[new.id].slots} == {"n2"}
-
-
-def test_the_state_of_an_older_version_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stormwright.service.storage import database
-
-    with monkeypatch.context() as before:
-        before.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
-        State(tmp_path / FILE).close()
-    now = State(tmp_path / FILE)
-    assert now.read("SELECT * FROM drains") == []
-    now.close()

@@ -306,9 +306,17 @@ class State:
                 "latest that is known here): go on with that one"
             )
 
+    def _back_up(self, version: int) -> None:
+        """Copy the database beside it, for the release that wrote this version of it."""
+        copy = self._path.with_name(f"{self._path.name}.version-{version}")
+        copy.unlink(missing_ok=True)
+        self._connection.execute("VACUUM INTO ?", (str(copy),))
+
     def _migrate(self) -> None:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         self._require_known(version, str(self._path))
+        if 0 < version < len(MIGRATIONS):
+            self._back_up(version)
         for number, statements in enumerate(MIGRATIONS[version:], version + 1):
             with self.change() as connection:
                 for statement in statements:
