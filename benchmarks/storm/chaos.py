@@ -1,9 +1,11 @@
 """Moves with faults on a real cluster and in virtual time, and an hour of changing load.
 
 python -m benchmarks.storm.chaos [--part real|virtual|soak|page] [--scenario 'kill-*']... [--moment paused]...
+    [--seeds 1:62] [--minutes 20]
 
 Runs on the real cluster are stored at once, in ``docs/results/storm-chaos``: an interrupted campaign resumes, and one
-may run in parts, by scenarios. Of the schedules in virtual time only the counts are stored, and those that fail.
+may run in parts, by scenarios or by minutes. Of the schedules in virtual time only the counts are stored, by range of
+seeds, and those that fail.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import tempfile
 import time
 from collections import Counter
@@ -41,7 +44,7 @@ MEASURES = (
 
 #: Files of the runs, of the schedules in virtual time, and of the soak.
 HOME = DIRECTORY / "storm-chaos"
-VIRTUAL, SOAK = HOME / "virtual.json", HOME / "soak.json"
+VIRTUAL, SOAK = HOME / "virtual", HOME / "soak.json"
 #: Moments at which a scenario has to be run for the figure that was asked for.
 FEWEST_MOMENTS = 5
 
@@ -53,33 +56,35 @@ def main() -> None:
     parser.add_argument("--part", choices=("real", "virtual", "soak", "page"), default="page")
     parser.add_argument("--scenario", action="append", help="pattern of names; repeatable")
     parser.add_argument("--moment", action="append", type=Moment, help="repeatable")
-    parser.add_argument("--seeds", type=int, default=62, help="of each schedule in virtual time")
-    parser.add_argument("--minutes", type=float, default=60.0, help="of the soak")
+    parser.add_argument("--seeds", default="1:62", help="of each schedule in virtual time, first and last")
+    parser.add_argument("--minutes", type=float, help="no run begins later; of the soak, by default 60")
     options = parser.parse_args()
     HOME.mkdir(parents=True, exist_ok=True)
     if options.part == "real":
         show_progress()
-        run_on_cluster(options.scenario or ["*"], options.moment or [])
+        run_on_cluster(options.scenario or ["*"], options.moment or [], options.minutes or math.inf)
     elif options.part == "virtual":
-        run_in_virtual_time(options.scenario or ["*"], options.moment or [], options.seeds)
+        first, last = map(int, options.seeds.split(":"))
+        run_in_virtual_time(options.scenario or ["*"], options.moment or [], first, last)
     elif options.part == "soak":
         show_progress()
-        run_soak(options.minutes)
+        run_soak(options.minutes or 60.0)
     write_page()
 
 
-def run_on_cluster(patterns: Sequence[str], moments: Sequence[Moment]) -> None:
+def run_on_cluster(patterns: Sequence[str], moments: Sequence[Moment], minutes: float) -> None:
     """Run scenarios on a local cluster."""
     runs = [planned for pattern in patterns for planned in planned_runs(pattern, moments, [1])]
     with tempfile.TemporaryDirectory(prefix="stormwright-chaos-") as scratch, real_runner(Path(scratch)) as runner:
-        run_campaign(runs, RunStore(HOME), runner, lambda found: log.info("%s: %s", found.key, found.verdict))
+        run_campaign(
+            runs, RunStore(HOME), runner, lambda found: log.info("%s: %s", found.key, found.verdict), minutes=minutes
+        )
 
 
-def run_in_virtual_time(patterns: Sequence[str], moments: Sequence[Moment], seeds: int) -> None:
-    """Run schedules in virtual time, and store their counts."""
-    runs = [
-        planned for pattern in patterns for planned in planned_runs(pattern, moments, range(1, 1 + seeds), virtual=True)
-    ]
+def run_in_virtual_time(patterns: Sequence[str], moments: Sequence[Moment], first: int, last: int) -> None:
+    """Run schedules of some seeds in virtual time, and store their counts."""
+    seeds = range(first, 1 + last)
+    runs = [planned for pattern in patterns for planned in planned_runs(pattern, moments, seeds, virtual=True)]
     logging.disable(logging.CRITICAL)  # a service reports each of thousands of faults
     began_s = time.process_time()
     with tempfile.TemporaryDirectory(prefix="stormwright-chaos-") as scratch:
@@ -93,7 +98,8 @@ def run_in_virtual_time(patterns: Sequence[str], moments: Sequence[Moment], seed
         "plan_states": Counter(each.plan_state for each in ran),
         "failed": [each.to_dict() for each in ran if each.violations],
     }
-    VIRTUAL.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    VIRTUAL.mkdir(exist_ok=True)
+    (VIRTUAL / f"{first}-{last}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def run_soak(minutes: float) -> None:
@@ -111,11 +117,14 @@ def run_soak(minutes: float) -> None:
 def write_page() -> None:
     """Write the page of all parts that were run."""
     rows, details = _rows_of_runs(RunStore(HOME).all())
-    if VIRTUAL.exists():
-        found = json.loads(VIRTUAL.read_text(encoding="utf-8"))
-        text = f"{found['schedules']:,} of {found['scenarios']} scenarios, {found['cpu_s'] / 60:.0f} min of a core"
-        rows.append(("schedules in virtual time", "20,000", text))
-        rows.append(("of these, violate an invariant", "0", f"{len(found['failed']):,}"))
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(VIRTUAL.glob("*.json"))]
+    if parts:
+        schedules, cpu_s = (sum(part[name] for part in parts) for name in ("schedules", "cpu_s"))
+        failed = sum(len(part["failed"]) for part in parts)
+        scenarios = max(part["scenarios"] for part in parts)
+        text = f"{schedules:,} of {scenarios} scenarios, {cpu_s / 60:.0f} min of a core"
+        rows.append(("schedules in virtual time", "100,000", text))
+        rows.append(("of these, violate an invariant", "0", f"{failed:,}"))
     if SOAK.exists():
         found = json.loads(SOAK.read_text(encoding="utf-8"))
         rows.append(("soak", "60 min", f"{found['minutes']:.0f} min, {len(found['events']):,} events"))

@@ -54,6 +54,13 @@ def test_interrupted_campaign_resumes(tmp_path: Path) -> None:
     assert RunStore(tmp_path).all() == found
 
 
+def test_campaign_in_pieces_begins_no_run_after_its_time(tmp_path: Path) -> None:
+    runs, runner = planned_runs("kill-service", [], [1]), FakeRunner()
+    assert run_campaign(runs, RunStore(tmp_path), runner, lambda _: None, minutes=0.0) == []
+    assert runner.runs == []
+    assert len(run_campaign(runs, RunStore(tmp_path), runner, lambda _: None, minutes=1.0)) == len(runs)
+
+
 def test_failing_scenario_is_reduced_to_the_fault_that_is_needed(tmp_path: Path) -> None:
     runs = planned_runs("nimbus-and-target-supervisor", [Moment.ORDERED], [1])
     reported: list[RunResult] = []

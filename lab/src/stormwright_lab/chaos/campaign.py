@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -70,9 +72,15 @@ def planned_runs(
 
 
 def run_campaign(
-    runs: Sequence[Planned], store: RunStore, run: Runner, report: Callable[[RunResult], None], *, shrink: bool = True
+    runs: Sequence[Planned],
+    store: RunStore,
+    run: Runner,
+    report: Callable[[RunResult], None],
+    *,
+    shrink: bool = True,
+    minutes: float = inf,
 ) -> list[RunResult]:
-    """Make all runs that have no result yet, and return the results of all.
+    """Make all runs that have no result yet, and return the results of all that have one.
 
     Parameters
     ----------
@@ -86,10 +94,15 @@ def run_campaign(
         Called with each result.
     shrink
         Whether a failing scenario with several faults is reduced to the smallest one that fails.
+    minutes
+        Time after which no run begins: a campaign of hours is made in pieces.
     """
+    until_s = time.monotonic() + 60 * minutes
     for planned in runs:
         if planned.key in store:
             continue
+        if time.monotonic() >= until_s:
+            break
         result = _tried(run, planned)
         if shrink and result.violations and len(planned.scenario.faults) > 1:
             result = replace(result, smallest=_smallest(run, planned, result))

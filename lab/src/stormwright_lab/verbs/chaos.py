@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ def list_scenarios(pattern: str, as_json: bool) -> None:
 @click.option("--seed", default=1, show_default=True, type=options.WholeRange(0), help="First seed.")
 @click.option("--runs", default=1, show_default=True, type=options.WholeRange(1), help="Number of seeds.")
 @click.option("--virtual", is_flag=True, help="Run in virtual time, thousands an hour.")
+@click.option("--minutes", type=click.FloatRange(0), help="Begin no run later; the next command goes on.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -77,6 +79,7 @@ def run(
     seed: int,
     runs: int,
     virtual: bool,
+    minutes: float | None,
     output: Path,
     as_json: bool,
 ) -> None:
@@ -95,7 +98,10 @@ def run(
     wanted = planned_runs(pattern, [Moment(each) for each in moments], range(seed, seed + runs), virtual=virtual)
     store = RunStore(output)
     with _runner(output, virtual=virtual, needed=any(each.key not in store for each in wanted), err=as_json) as runner:
-        results = run_campaign(wanted, store, runner, lambda found: _print(found, as_json))
+        limit = inf if minutes is None else minutes
+        results = run_campaign(wanted, store, runner, lambda found: _print(found, as_json), minutes=limit)
+    if len(results) < len(wanted):
+        say(f"{len(results):,} of {len(wanted):,} runs have a result; the same command goes on", err=as_json)
     page = output / PAGE
     write_page(page, store.all())
     _print_verdict(results, page, as_json)
