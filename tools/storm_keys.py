@@ -230,6 +230,19 @@ STORMS = (
         "Seconds between two looks of a supervisor for other configurations; a change by `tune` waits for one.",
     ),
     *(
+        Key(name, where, default, f"{meaning}; `install --short-times` sets it.")
+        for name, where, default, meaning in (
+            (
+                "storm.zookeeper.session.timeout",
+                CLUSTER,
+                20_000,
+                "Milliseconds after which a node or Nimbus that is silent counts as dead",
+            ),
+            ("supervisor.worker.start.timeout.secs", NODE, 120, "Seconds that a supervisor waits for a new worker"),
+            ("supervisor.monitor.frequency.secs", NODE, 3, "Seconds between two looks of a supervisor at its workers"),
+        )
+    ),
+    *(
         Key(name, TOPOLOGY, default, "Read by workers at their start; `tune` changes it.")
         for name, default in (
             ("topology.acker.cpu.pcore.percent", None),

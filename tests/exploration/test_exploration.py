@@ -82,6 +82,29 @@ def test_topology_is_not_resumed_while_supervisors_fetch_its_configuration(step:
     assert explore(Schedule(0, (killed,), action=Action.RECONFIGURE)).text == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [
+        ("kill-service", Moment.ORDERED),
+        ("restart-service", Moment.ORDERED),
+        ("cut-target-then-service", Moment.PAUSED),
+        ("cut-target-then-service", Moment.ORDERED),
+        ("full-disk-and-service", Moment.PAUSED),
+        ("full-disk-and-service", Moment.ORDERED),
+        ("drain-kill-service", Moment.ORDERED),
+    ],
+)
+def test_topology_is_resumed_only_by_workers_with_their_new_executors(name: str, moment: Moment) -> None:
+    """A service that starts again after its order finds workers alive, of before: each is still to be replaced."""
+    assert explore(of_scenario(CATALOGUE[name], moment, 52)).text == ""
+
+
+@pytest.mark.slow
+def test_no_tree_is_lost_whenever_the_service_of_that_world_is_killed() -> None:
+    schedules = [Schedule(52, (death(at, FaultTarget.SERVICE, which=at),)) for at in range(explore(Schedule(52)).steps)]
+    assert [(str(each), found) for each in schedules if (found := explore(each).text)] == []
+
+
 @pytest.mark.parametrize(("moment", "seed"), [(Moment.ORDERED, 2), (Moment.PAUSED, 10)])
 def test_service_that_stalls_while_nimbus_schedules_repeats_its_order(moment: Moment, seed: int) -> None:
     """Without an answer in time Nimbus places the topology itself; the plan is not done before it is as ordered."""
