@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
@@ -15,6 +18,7 @@ from stormwright.workbench.sweep import run
 from stormwright.workbench.sweep.cells import Sweep, read_cells
 from stormwright.workbench.sweep.run import run_cells, to_do
 from stormwright.workbench.sweep.table import LocalTable
+from stormwright.workbench.sweep.work import SweepPart
 from tests.spark.programs import write_spec
 
 pytestmark = pytest.mark.spark
@@ -48,6 +52,28 @@ def test_each_wave_is_in_the_table_when_it_is_reported(spark: SparkSession, swee
         assert table.read().num_rows == reported
         assert rows.num_rows == 1, "one task has time for one cell"
     assert reported == len(sweep.cells)
+
+
+def test_waves_have_more_tasks_than_cores_where_spark_adds_executors(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It adds them for tasks that wait, so later waves find more cores."""
+    cores, tasks = iter([1, 2, *[10] * len(sweep.cells)]), []
+
+    def spread(
+        _: object, function: Callable[[SweepPart], pa.RecordBatch], parts: list[SweepPart], __: object
+    ) -> pa.Table:
+        tasks.append(len(parts))
+        return pa.Table.from_batches([function(part) for part in parts])
+
+    monkeypatch.setattr(run, "_FIRST_CELLS", 1)
+    monkeypatch.setattr("stormwright.pipeline.spark.spread.cores", lambda _: next(cores))
+    monkeypatch.setattr("stormwright.pipeline.spark.spread.spread", spread)
+    session = SimpleNamespace(conf=SimpleNamespace(get=lambda name, _: str("dynamicAllocation" in name).lower()))
+    rows = list(run_cells(session, sweep, sweep.cells, LocalTable(tmp_path / "cells")))  # type: ignore[arg-type]
+    assert sum(each.num_rows for each in rows) == len(sweep.cells)
+    assert tasks[0] == 4
+    assert max(tasks) > 4
 
 
 def test_interrupted_sweep_resumes_to_the_same_table(

@@ -31,6 +31,16 @@ def test_no_shell_reads_more_in_a_directory_than_its_name(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_a_nice_process_starts_no_jvm_that_is_less_nice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setattr(os, "getpriority", lambda *_: 10)
+    script = tmp_path / "conf" / "spark-env.sh"
+    for niceness, expected in ((0, 10), (15, 15)):
+        session._configure(tmp_path, niceness)  # noqa: SLF001
+        assert f"renice -n {expected} " in script.read_text()
+
+
 @pytest.mark.spark
 def test_driver_connections_require_the_secret(spark: SparkSession) -> None:
     assert spark.sparkContext.getConf().get("spark.authenticate") == "true"

@@ -18,7 +18,7 @@ from stormwright.pipeline.spark import session as spark_options
 from stormwright.pipeline.spark.file_systems import exists
 from stormwright.pipeline.spark.location import address, inside, is_uri, local_path
 from stormwright.pipeline.spark.session import batch_session
-from stormwright.pipeline.spark.target import SparkTarget
+from stormwright.pipeline.spark.target import FIRST_ROW_SETTING, SparkTarget
 from stormwright.pipeline.streaming.stream import LoadStream
 
 ROOT = Path(stormwright.__file__).parent
@@ -136,12 +136,15 @@ class _Waits:
         self.stopped.set()
 
 
-def test_a_cluster_without_free_cores_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_ROW_S", 0.1)
+def test_a_cluster_without_free_cores_is_waited_for_as_long_as_a_user_wants(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(remote, "_REPORT_EVERY_S", 0.5)
     session = _Waits()
-    with pytest.raises(StormwrightError, match=r"spark://x:1 ran nothing within 0\.1 s: has it workers"):
-        remote.require_row(session, SparkTarget("spark://x:1"))  # type: ignore[arg-type]
+    with pytest.raises(StormwrightError, match=r"spark://x:1 ran nothing within 1 s: has it workers"):
+        remote.require_row(session, SparkTarget("spark://x:1", {FIRST_ROW_SETTING: "1"}))  # type: ignore[arg-type]
     assert session.stopped.is_set()
+    assert "spark://x:1: no cores for" in caplog.text
 
 
 def test_only_streams_of_live_records_save_cores_and_compilers(tmp_path: Path) -> None:

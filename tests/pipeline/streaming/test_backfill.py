@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -226,6 +228,33 @@ def test_lines_are_numbered_across_partitions_of_one_file(spark: SparkSession, t
     assert ledger == LineCounts(read=60, used=1, duplicate=53, quarantined=6)
     rows = spark.read.json(str(tmp_path / "into" / "quarantine")).collect()
     assert sorted(row["line_number"] for row in rows) == bad
+
+
+def test_parquet_files_of_others_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Their records would be null in all columns."""
+    (tmp_path / "landing").mkdir()
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "landing" / "00001-other.parquet")
+    with pytest.raises(InputError, match=r"00001-other\.parquet: was not landed by stormwright"):
+        backfill(spark, [tmp_path / "landing"], tmp_path / "into")
+
+
+def test_lines_of_files_with_one_name_in_two_directories_are_numbered_apart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """And a stretch has those of the file whose earliest record it has."""
+    rng = dice(8)
+    record = encoded(records(make_world(8), START_MS, 2, rng)[0])
+    later = encoded(records(make_world(8), START_MS + 60_000, 2, rng)[0])
+    for name, line in (("landing", record), ("raw", later)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00001-1.jsonl").write_bytes(b"no record\n" + line + b"\nno record\n")
+    where = [tmp_path / "landing", tmp_path / "raw"]
+    assert backfill(spark, where, tmp_path / "all") == LineCounts(read=6, used=2, quarantined=4)
+    rows = spark.read.json(str(tmp_path / "all" / "quarantine")).collect()
+    assert sorted((row["file"], row["line_number"]) for row in rows) == [("00001-1.jsonl", n) for n in (1, 1, 3, 3)]
+    middle_ms = (START_MS + 30_000) // 3000 * 3000
+    for stretch in (TimeStretch(None, middle_ms), TimeStretch(middle_ms, None)):
+        assert backfill(spark, where, tmp_path / "part", stretch) == LineCounts(read=3, used=1, quarantined=2)
 
 
 @pytest.mark.slow

@@ -121,15 +121,15 @@ def read_landed(
     -------
     DataFrame
         A row per line, as `stormwright.perflog.columns.LANDED`, `reason` being set for late records as well, and its
-        origin: `file`, `block` that was read, and `row`, which grows along a block.
+        origin: `file`, by its path, `block` that was read, and `row`, which grows along a block.
     """
     limits = {}
     if start_ms is not None:
         limits["modifiedAfter"] = _timestamp(start_ms // 1000 - 1)
     if end_ms is not None:
         limits["modifiedBefore"] = _timestamp(end_ms // 1000 + 1)
-    lines = _read_lines(spark, directories, late_s, pathGlobFilter=f"*{SUFFIX}", **limits)
-    columns = _read_columns(spark, directories, late_s, pathGlobFilter=f"*{COLUMNS_SUFFIX}", **limits)
+    lines = _read_lines(spark, directories, late_s, "file_path", pathGlobFilter=f"*{SUFFIX}", **limits)
+    columns = _read_columns(spark, directories, late_s, "file_path", pathGlobFilter=f"*{COLUMNS_SUFFIX}", **limits)
     return lines.unionByName(columns)
 
 
@@ -143,24 +143,39 @@ def read_records(spark: SparkSession, table: Location) -> DataFrame:
     return spark.read.schema(record_type()).parquet(address(table))
 
 
-def _read_lines(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
+def foreign_file(spark: SparkSession, directories: Sequence[Location]) -> str | None:
+    """Return the path of a file named as a landed one of columns that no service has landed; None if there is none.
+
+    To Spark, columns that a file lacks are null, as any record of it would be.
+    """
+    paths = [address(path) for path in directories]
+    rows = spark.read.option("pathGlobFilter", f"*{COLUMNS_SUFFIX}").schema("landed_ms long").parquet(*paths)
+    found = rows.where(F.col("landed_ms").isNull()).select("_metadata.file_path").limit(1).collect()
+    return found[0]["file_path"] if found else None
+
+
+def _read_lines(
+    spark: SparkSession, paths: Sequence[Location], late_s: int, file: str = "file_name", **options: str
+) -> DataFrame:
     lines = spark.read.options(**_LINES, **options).text([address(path) for path in paths])
     # Numbers grow along a file.
     row = F.monotonically_increasing_id()
     landed_ms = F.unix_millis("_metadata.file_modification_time").alias("landed_ms")
     block = F.col("_metadata.file_block_start").alias("block")
-    return validated(parsed(lines, *_origin(block, row), landed_ms), late_s).select(*_ROW_COLUMNS)
+    return validated(parsed(lines, *_origin(file, block, row), landed_ms), late_s).select(*_ROW_COLUMNS)
 
 
-def _read_columns(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
+def _read_columns(
+    spark: SparkSession, paths: Sequence[Location], late_s: int, file: str = "file_name", **options: str
+) -> DataFrame:
     landed_type = record_type().add("landed_ms", "long").add("reason", "string").add(LINE, "binary")
     rows = spark.read.options(**options).schema(landed_type).parquet(*(address(path) for path in paths))
-    origin = _origin(F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
+    origin = _origin(file, F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
     return late_marked(rows.select("*", *origin), late_s).select(*_ROW_COLUMNS)
 
 
-def _origin(block: Column, row: Column) -> tuple[Column, ...]:
-    return F.col("_metadata.file_name").alias("file"), block, row.alias("row")
+def _origin(file: str, block: Column, row: Column) -> tuple[Column, ...]:
+    return F.col(f"_metadata.{file}").alias("file"), block, row.alias("row")
 
 
 def _timestamp(second: int) -> str:

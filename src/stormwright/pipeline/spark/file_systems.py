@@ -9,13 +9,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.pipeline.spark.location import Location, address
-from stormwright.pipeline.spark.target import SparkTarget, first_line
+from stormwright.pipeline.spark.target import SPARK_ERRORS, SparkTarget, first_line
 
 #: Version of Hadoop in Spark, and of the AWS SDK that it is built with.
 HADOOP, AWS_SDK = "3.5.0", "2.35.4"
@@ -158,7 +157,7 @@ def exists(spark: SparkSession, location: Location) -> bool:
     try:
         # Spark looks when it needs the columns.
         return bool(spark.read.format("binaryFile").load(address(location)).columns)
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         if isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND":
             return False
         if (known := file_system_error(error)) is not None:

@@ -9,16 +9,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
+
+from stormwright.pipeline.spark.target import SPARK_ERRORS
 
 #: Name that Spark's Kafka source gives to the figure.
 _BEHIND = "maxOffsetsBehindLatest"
 
 #: Errors raised by a call to a JVM that has ended.
-GONE = (PySparkException, Py4JError, OSError)
+GONE: tuple[type[Exception], ...] = (*SPARK_ERRORS, OSError)
 
 #: Seconds before the first restart; twice as many before each further one that brings no batch to its end.
 FIRST_PAUSE_S = 0.5
@@ -146,7 +147,7 @@ class SupervisedQuery:
                 return
             except PySparkException as error:
                 failure = cause(str(error))
-            except (Py4JError, ConnectionError) as error:
+            except (*SPARK_ERRORS, ConnectionError) as error:
                 self._failure = f"Spark has ended: {error}"
                 return
             again = self._failed is not None and not self._advanced()

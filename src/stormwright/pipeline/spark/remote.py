@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
+import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.pipeline.spark.file_systems import file_system_error
-from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
+from stormwright.pipeline.spark.target import EVERYWHERE, FIRST_ROW_SETTING, SPARK_ERRORS, SparkTarget, first_line
 
 #: Time limit for a master to accept a connection, and for a Connect server to answer.
 ANSWERS_S = 10.0
 
-#: Time limit for the first row, for which executors have to start.
-FIRST_ROW_S = 60.0
+#: Time limit for the first row, for which executors have to start, and on some clusters machines;
+#: `FIRST_ROW_SETTING` changes it. And the time between two reports about it.
+FIRST_ROW_S = 300.0
+_REPORT_EVERY_S = 15.0
+
+log = logging.getLogger(__name__)
 
 
 def connect_session(target: SparkTarget) -> SparkSession:
@@ -68,18 +73,23 @@ def require_master(target: SparkTarget) -> None:
 
 def require_row(spark: SparkSession, target: SparkTarget) -> None:
     """Raise, and stop the session, unless Spark can process one row; it would wait for cores forever."""
+    limit_s = float(target.conf.get(FIRST_ROW_SETTING, FIRST_ROW_S))
     pool = ThreadPoolExecutor(1, thread_name_prefix="stormwright-first-row")
+    row = pool.submit(spark.range(1).count)
+    begin_s = time.monotonic()
     try:
-        pool.submit(spark.range(1).count).result(FIRST_ROW_S)
-    except (PySparkException, Py4JError) as error:
+        while not row.done() and (left_s := begin_s + limit_s - time.monotonic()) > 0:
+            if wait([row], min(left_s, _REPORT_EVERY_S)).not_done:
+                waited_s = time.monotonic() - begin_s
+                log.warning("%s: no cores for %.0f s, waiting", _address(target.master or ""), waited_s)
+        row.result(0)
+    except SPARK_ERRORS as error:
         spark.stop()
         raise StormwrightError(f"{_address(target.master or '')} runs nothing: {first_line(error)}") from error
     except TimeoutError as error:
         spark.stop()
-        why = "has it workers with free cores and memory?"
-        raise StormwrightError(
-            f"{_address(target.master or '')} ran nothing within {FIRST_ROW_S:g} s: {why}"
-        ) from error
+        why = f"has it workers with free cores and memory? To wait longer: --spark-conf {FIRST_ROW_SETTING}=900"
+        raise StormwrightError(f"{_address(target.master or '')} ran nothing within {limit_s:g} s: {why}") from error
     finally:
         pool.shutdown(wait=False)
 
@@ -97,12 +107,12 @@ def spark_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         known = file_system_error(error) or _damaged_file(error)
         raise (known or StormwrightError(f"Spark failed: {first_line(error)}")) from error
 
 
-def _damaged_file(error: PySparkException | Py4JError) -> InputError | None:
+def _damaged_file(error: Exception) -> InputError | None:
     """Return the error about a file that Spark cannot read; None for any other error."""
     found = re.search(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+?)\. ", str(error))
     if found is None:

@@ -16,8 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.base.java import find_java
@@ -27,7 +25,7 @@ from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.file_systems import jars_error, with_jars
 from stormwright.pipeline.spark.location import Location
 from stormwright.pipeline.spark.scratch import scratch
-from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
+from stormwright.pipeline.spark.target import EVERYWHERE, SPARK_ERRORS, SparkTarget, first_line
 
 LOOPBACK = "127.0.0.1"
 
@@ -279,7 +277,7 @@ def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], 
         spark = builder.getOrCreate()
         for key, value in secrets.items():
             spark.conf.set(key.removeprefix(_HADOOP), value)
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise StormwrightError(f"Spark did not start: {first_line(error)}; {hint()}") from error
     return spark
 
@@ -299,7 +297,8 @@ def _configure(directory: Path, niceness: int) -> Path:
     log = directory / "spark.log"
     conf = _write_logging(directory).parent
     (conf / "spark-env.sh").write_text(
-        _SPARK_ENV.format(log=shlex.quote(str(log)), niceness=niceness), encoding="utf-8"
+        _SPARK_ENV.format(log=shlex.quote(str(log)), niceness=max(niceness, os.getpriority(os.PRIO_PROCESS, 0))),
+        encoding="utf-8",
     )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = LOOPBACK

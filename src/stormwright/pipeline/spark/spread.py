@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -50,9 +52,10 @@ def spread(
         # everything that earlier tasks have imported.
         gc.freeze()
         for batch in batches:
-            for number in batch["id"].to_pylist():
-                yield function(parts[number])
+            for part in batch["part"].to_pylist():
+                yield function(pickle.loads(part))  # noqa: S301 (ours)
 
-    # A range has the given number of partitions; otherwise Spark chooses their number and contents.
-    numbers: DataFrame = spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(run, from_arrow_schema(schema)).toArrow().cast(schema)
+    rows = pa.table({"id": range(len(parts)), "part": [cloudpickle.dumps(part) for part in parts]})
+    # A task gets its own part only; in the function, all parts would travel to all tasks.
+    each: DataFrame = spark.createDataFrame(rows).repartitionById(len(parts), F.col("id").cast("int"))
+    return each.mapInArrow(run, from_arrow_schema(schema)).toArrow().cast(schema)

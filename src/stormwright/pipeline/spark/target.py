@@ -6,10 +6,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyspark.errors import PySparkException
+
 from stormwright.errors import Fault, InputError
+
+try:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+except ImportError:  # pyspark-client, which only has Spark Connect
+    Py4JError = PySparkException
+
+#: Errors of Spark: its own, and those of a call to its JVM.
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 
 #: Setting that has the same meaning for all targets and can be changed in a running session.
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
+
+#: Setting of ours: seconds for a cluster's first row.
+FIRST_ROW_SETTING = "spark.stormwright.firstRowSeconds"
 
 #: Environment variable equivalent to ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
@@ -118,6 +131,8 @@ def _setting_fault(key: str, value: str) -> Fault | None:
         return Fault(f"{key!r} is no setting of Spark: their names begin with 'spark.'", "--spark-conf")
     if value and key.endswith(_SIZES) and not re.fullmatch(r"\d+([kmgtp]b?|b)?", value, re.ASCII | re.IGNORECASE):
         return Fault(f"{key} should be a size as in 2g or 512m, got {value!r}", "--spark-conf")
+    if key == FIRST_ROW_SETTING and not re.fullmatch(r"[1-9]\d*", value, re.ASCII):
+        return Fault(f"{key} should be a whole number of seconds, got {value!r}", "--spark-conf")
     return None if value else Fault(f"{key} has no value", "--spark-conf")
 
 

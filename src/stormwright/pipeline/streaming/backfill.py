@@ -10,7 +10,6 @@ from operator import and_
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -22,11 +21,12 @@ from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import worker_seconds
 from stormwright.pipeline.parsing.clean import LineCounts, accepted, audited, distinct
-from stormwright.pipeline.parsing.source import read_landed, read_records
+from stormwright.pipeline.parsing.source import foreign_file, read_landed, read_records
 from stormwright.pipeline.plan import large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
 from stormwright.pipeline.spark.location import Location, address, inside, is_uri
+from stormwright.pipeline.spark.target import SPARK_ERRORS
 from stormwright.pipeline.streaming.progress import LiveState
 
 RECORDS, PANES, QUARANTINE = "records", "panes", "quarantine"
@@ -77,7 +77,7 @@ def _files_in(spark: SparkSession, into: Location) -> Iterator[str]:
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         paths = reader.load(address(into)).inputFiles()
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         if isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND":
             return
         raise
@@ -168,12 +168,17 @@ def backfill(
     Raises
     ------
     InputError
-        The period cuts a pane in two, none of the directories exists, or `into` has other files than a backfill's.
+        The period cuts a pane in two, none of the directories exists, `into` has other files than a backfill's, or a
+        Parquet file is none that a service has landed.
     """
     settings, stretch = settings or StreamSettings(), stretch or TimeStretch()
     _require_whole_panes(stretch, settings)
     require_own(into, directories, spark)
     directories = _existing(spark, directories)
+    if (foreign := foreign_file(spark, directories)) is not None:
+        raise InputError(
+            "landed files", [Fault("was not landed by stormwright: move it to another directory", foreign)]
+        )
     settings = replace(settings, late_s=NEVER_LATE_S if late_s is None else late_s)
     near = TimeStretch() if late_s is None else stretch.landed(late_s)
     report_step("reading records")
@@ -229,11 +234,12 @@ def _rejected(audit: DataFrame) -> DataFrame:
     """Return the quarantine table from the audit of whole files; see `stormwright.pipeline.parsing.quarantine`."""
     files = audit.where(F.col("reason").isNotNull()).select("file").distinct()
     in_file = Window.partitionBy("file").orderBy("block", "row")
-    lines = audit.join(F.broadcast(files), "file", "left_semi").withColumn("line_number", F.row_number().over(in_file))
+    lines = audit.join(files, "file", "left_semi").withColumn("line_number", F.row_number().over(in_file))
     text = F.col("line").cast("string")
     return lines.where(F.col("reason").isNotNull()).select(
         "reason",
-        "file",
+        # By path up to here: files of two directories may have one name.
+        F.element_at(F.split("file", "/"), -1).alias("file"),
         F.col("line_number").cast("long"),
         "landed_ms",
         F.when(F.is_valid_utf8(text), text).alias("line"),

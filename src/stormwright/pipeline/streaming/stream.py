@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -28,6 +28,7 @@ from stormwright.pipeline.settings import RecordRate, StreamSettings
 from stormwright.pipeline.spark.location import local_path
 from stormwright.pipeline.spark.query_supervisor import GONE, QueryFigures
 from stormwright.pipeline.spark.session import temporary
+from stormwright.pipeline.spark.target import SPARK_ERRORS
 from stormwright.pipeline.streaming.batch_loop import BatchLoop, quarantine_failing_files
 from stormwright.pipeline.streaming.kafka import QUERY, KafkaStream
 from stormwright.pipeline.streaming.kafka_connector import connected_session
@@ -119,7 +120,7 @@ class LoadStream:
         with ExitStack() as starting:
             try:
                 self._begin(starting)
-            except (PySparkException, Py4JError) as error:
+            except SPARK_ERRORS as error:
                 raise StormwrightError(f"the stream over {self._landing} did not start: {error}") from error
             self._closing = starting.pop_all()
 

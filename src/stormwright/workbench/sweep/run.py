@@ -36,6 +36,9 @@ FIRST_WAVE_S = 0.5
 #: While one wave runs, the next one waits for cores: none is idle while a wave waits for its slowest task.
 WAVES_AT_ONCE = 2
 
+#: Tasks of a wave for each core that Spark has, where it starts more executors for tasks that wait.
+_TASKS_PER_CORE = 4
+
 #: Maximum number of cells a core before it is known how long they take.
 _FIRST_CELLS = 100
 
@@ -218,10 +221,16 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
 
     waiting = deque(cells)
     halves: deque[Sequence[SweepCell]] = deque()
-    try:
-        tasks = cores(spark)
-    except GONE as error:
-        raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(error))}") from error
+    # With dynamic allocation, Spark adds executors where more tasks wait than there are cores.
+    grows = spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+
+    def tasks_of_a_wave() -> int:
+        try:
+            return cores(spark) * (_TASKS_PER_CORE if grows else 1)
+        except GONE as error:
+            raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(error))}") from error
+
+    tasks = tasks_of_a_wave()
     pool = ThreadPoolExecutor(WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
     running: dict[Future[pa.Table], CellBatch] = {}
     rate: float | None = None
@@ -242,6 +251,8 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
                     rate = rows.num_rows / max(ended_s - begun_s, 1e-3)
                     decided_keys = set(rows["key"].to_pylist())
                     waiting.extendleft(cell for cell in reversed(wave.cells) if cell.key not in decided_keys)  # (3)
+                if grows:
+                    tasks = tasks_of_a_wave()
                 begin_waves()
                 if rows is not None:
                     table.append(rows)
