@@ -147,7 +147,7 @@ class SupervisedQuery:
                 return
             except PySparkException as error:
                 failure = cause(str(error))
-            except (*SPARK_ERRORS, ConnectionError) as error:
+            except GONE as error:
                 self._failure = f"Spark has ended: {error}"
                 return
             again = self._failed is not None and not self._advanced()

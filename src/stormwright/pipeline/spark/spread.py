@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -55,7 +54,7 @@ def spread(
             for part in batch["part"].to_pylist():
                 yield function(pickle.loads(part))  # noqa: S301 (ours)
 
-    rows = pa.table({"id": range(len(parts)), "part": [cloudpickle.dumps(part) for part in parts]})
+    rows = pa.table({"id": range(len(parts)), "part": [pickle.dumps(part) for part in parts]})
     # A task gets its own part only; in the function, all parts would travel to all tasks.
     each: DataFrame = spark.createDataFrame(rows).repartitionById(len(parts), F.col("id").cast("int"))
     return each.mapInArrow(run, from_arrow_schema(schema)).toArrow().cast(schema)
