@@ -57,7 +57,7 @@ def outputs(name: str) -> list[dict[str, Any]]:
 
 
 def test_notebooks_have_tables_and_drawings():
-    assert len(NOTEBOOKS) == 3
+    assert len(NOTEBOOKS) == 4
     shown = {path.stem: outputs(path.stem) for path in NOTEBOOKS}
     assert [each for found in shown.values() for each in found if each["output_type"] == "error"] == []
     html = {

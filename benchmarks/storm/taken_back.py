@@ -28,7 +28,7 @@ from benchmarks.kit.results import show_progress, write_results
 from stormwright.client import Client
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
 from stormwright.model import Assignment, Problem, TopologyAssignment
-from stormwright.plans.plan import Promise
+from stormwright.plans.plan import Plan, Promise
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -159,7 +159,7 @@ def why_back(service: Service, person: Client | None, plan: str) -> str:
     """Why the topology goes back, once that is known; empty until then."""
     if person is None:
         decision = service.memory.decision
-        return decision.reason if decision is not None and decision.rolls_back else ""
+        return decision.reason if isinstance(decision, Plan) and decision.rolls_back else ""
     shown = person.show(plan)
     return shown.why if shown.state in ("rolling_back", "rolled_back") else ""
 

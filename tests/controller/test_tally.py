@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from stormwright.base.clock import WallClock
@@ -50,6 +52,27 @@ def test_untracked_trees_are_never_pending() -> None:
     tally.add([untracked])
     assert tally.unaccounted("t") == 0
     assert tally.totals("t").acked == 7
+
+
+def test_standbys_are_those_of_the_worker_that_has_looked_last(clock: Clock) -> None:
+    """Each looks every ten seconds: of a standby that a new worker has used, another one does not know yet."""
+    tally, sequence = Tally(clock=clock), itertools.count()
+
+    def report(worker: str, count: int) -> None:
+        of_host = record(worker, "n0", next(sequence))
+        of_host["worker"]["host"], of_host["node"] = "host", {"standbys": count}
+        tally.add([of_host])
+
+    report("old", 1)
+    report("new", 0)
+    report("old", 1)
+    assert tally.missing_standbys({"host": 1}) == {"host": 1}
+    report("old", 0)
+    clock.sleep(13)
+    report("old", 1)
+    assert tally.missing_standbys({"host": 1}) == {}, "the other one has ended"
+    clock.sleep(61)
+    assert tally.standbys() == {}
 
 
 def test_quiet_needs_every_live_worker_and_two_intervals(clock: Clock) -> None:

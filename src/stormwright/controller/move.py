@@ -74,8 +74,8 @@ _YOUNG_ENDED_S = 4.0
 _HELD_S = 3.0
 
 #: Longest wait for standby workers before a topology is paused: a node loads the next one 20 s after it has used one,
-#: and takes half a minute for it where it has a part of a core.
-_STANDBYS_S = 60.0
+#: and takes half a minute for it where it has a part of a core, a minute and a half if its workers use all of that.
+_STANDBYS_S = 120.0
 
 #: Seconds after its start in which a service hears of every worker that lives, and between two checks of the placement.
 _HEARD_S, _LOOK_S = 2.0, 0.5
@@ -167,8 +167,8 @@ class Mover:
         self._problem = self._newest_problem(moves)
         broken = {move.topology for move in moves if step.returns and self._is_broken(move)}
         self._check_movable(moves, broken, stop)
-        if not step.returns:
-            self._await_standbys(moves, stop)
+        if not step.returns and self._await_standbys(moves, stop):
+            self._check_movable(moves, broken, stop)
         clock = self._tally.clock
         started_ms, begin = _ms(clock.time()), clock.monotonic()
         log.info("%s: pausing spouts", names)
@@ -259,17 +259,25 @@ class Mover:
                 all_workers = len(move.before.slots)
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
 
-    def _await_standbys(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
-        """Wait until the nodes on which workers start have standby workers for them, as a cold start takes longer."""
+    def _await_standbys(self, moves: Sequence[TopologyMove], stop: threading.Event) -> bool:
+        """Wait until the nodes on which workers start have standby workers for them, as a cold start takes longer.
+
+        Returns
+        -------
+        bool
+            Whether it has waited.
+        """
         known, clock = self._problem.node_index, self._tally.clock
         nodes = [slot.supervisor for move in moves for leg in move.legs for slot in leg.started_workers]
         starts = Counter(self._problem.supervisors[known[node]].host for node in nodes if node in known)
         until = clock.monotonic() + _STANDBYS_S
-        if missing := self._tally.missing_standbys(starts):
+        missing = self._tally.missing_standbys(starts)
+        if missing:
             log.info("waiting for standby workers on %s", ", ".join(missing))
         while self._tally.missing_standbys(starts) and clock.monotonic() < until:
             if clock.stopped(stop, _LOOK_S):
-                return
+                break
+        return bool(missing)
 
     def _is_broken(self, move: TopologyMove) -> bool:
         """Return whether a topology's workers crash or hang, so that it neither completes trees nor can be drained."""

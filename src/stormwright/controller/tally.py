@@ -29,8 +29,9 @@ MAX_AHEAD = 1000
 FORGOTTEN_S = 3600.0
 SWEEP_S = 60.0
 
-#: Seconds for which what a worker has reported of the standby workers of its node counts.
-STANDBYS_S = 60.0
+#: Seconds for which what a worker has reported of the standby workers of its node counts, and for which it does if
+#: others report as well: each looks every ten seconds, so some do not know yet of one that is used.
+STANDBYS_S, _LOOKED_S = 60.0, 12.0
 
 #: Number of missed records, and minimum seconds, after which a worker counts as ended.
 SILENT_INTERVALS = 6
@@ -151,7 +152,7 @@ class Tally:
         self._keep_records = keep_records
         self._workers: dict[WorkerId, WorkerTally] = {}
         self._forgotten: dict[str, WorkerTally] = {}
-        self._standbys: dict[str, tuple[float, NodeStandbys]] = {}
+        self._standbys: dict[str, dict[WorkerId, tuple[float, NodeStandbys]]] = {}
         #: The most idle ones that a host has had.
         self._most_standbys: Counter[str] = Counter()
         self._next_sweep = 0.0
@@ -178,7 +179,10 @@ class Tally:
                 _count(worker, record, now_s)
                 if (standbys := _standbys(record)) is not None:
                     host = record["worker"]["host"]
-                    self._standbys[host] = now_s, standbys
+                    there = self._standbys.setdefault(host, {})
+                    there[identity] = now_s, standbys
+                    for other in [each for each, (heard, _) in there.items() if heard < now_s - STANDBYS_S]:
+                        del there[other]
                     self._most_standbys[host] = max(self._most_standbys[host], standbys.standbys)
             self._sweep()
             self._changed.notify_all()
@@ -186,9 +190,9 @@ class Tally:
 
     def standbys(self) -> dict[str, NodeStandbys]:
         """Return the standby workers by host, of nodes whose workers have reported them lately."""
-        since = self.clock.monotonic() - STANDBYS_S
+        now_s = self.clock.monotonic()
         with self._changed:
-            return {host: standbys for host, (heard, standbys) in self._standbys.items() if heard >= since}
+            return {host: found for host, there in self._standbys.items() if (found := _fewest(there.values(), now_s))}
 
     def missing_standbys(self, starts: Mapping[str, int]) -> dict[str, int]:
         """Return the standby workers that are not idle yet, by host.
@@ -380,6 +384,13 @@ def _standbys(record: LogRecord) -> NodeStandbys | None:
     if node.get("standbys") is None:
         return None
     return NodeStandbys(node["standbys"], node.get("standby_bytes") or 0, node.get("standby_millicores") or 0)
+
+
+def _fewest(heard: Iterable[tuple[float, NodeStandbys]], now_s: float) -> NodeStandbys | None:
+    """Return the fewest standbys that the workers of a node have reported lately; None if none has."""
+    valid = [(at, standbys) for at, standbys in heard if at >= now_s - STANDBYS_S]
+    since = min(now_s - _LOOKED_S, max((at for at, _ in valid), default=now_s))
+    return min((standbys for at, standbys in valid if at >= since), key=lambda each: each.standbys, default=None)
 
 
 def _quiet(worker: WorkerTally, since: float) -> bool:
