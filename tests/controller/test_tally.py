@@ -75,6 +75,17 @@ def test_standbys_are_those_of_the_worker_that_has_looked_last(clock: Clock) -> 
     assert tally.standbys() == {}
 
 
+def test_a_node_that_has_just_begun_to_load_standbys_is_waited_for(clock: Clock) -> None:
+    tally = Tally(clock=clock)
+    first = record("t", "n0", 0)
+    first["worker"]["host"], first["node"] = "host", {"standbys": 0}
+    tally.add([first])
+    assert tally.missing_standbys({"host": 2, "without": 1}) == {"host": 1}
+    clock.sleep(200)
+    tally.add([{**first, "seq": 1}])
+    assert tally.missing_standbys({"host": 2}) == {}, "it loads none"
+
+
 def test_quiet_needs_every_live_worker_and_two_intervals(clock: Clock) -> None:
     tally = Tally(clock=clock)
     live = [("n0", 6700), ("n1", 6700)]

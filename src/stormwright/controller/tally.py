@@ -33,6 +33,9 @@ SWEEP_S = 60.0
 #: others report as well: each looks every ten seconds, so some do not know yet of one that is used.
 STANDBYS_S, _LOOKED_S = 60.0, 12.0
 
+#: Seconds within which a node that loads standbys at all has loaded its first one.
+_FIRST_STANDBY_S = 180.0
+
 #: Number of missed records, and minimum seconds, after which a worker counts as ended.
 SILENT_INTERVALS = 6
 MIN_SILENT_S = 2.5
@@ -155,6 +158,7 @@ class Tally:
         self._standbys: dict[str, dict[WorkerId, tuple[float, NodeStandbys]]] = {}
         #: The most idle ones that a host has had.
         self._most_standbys: Counter[str] = Counter()
+        self._first_look: dict[str, float] = {}
         self._next_sweep = 0.0
         self.began_s = clock.monotonic()
         self._records: deque[LogRecord] = deque(maxlen=MAX_RECORDS)
@@ -179,6 +183,7 @@ class Tally:
                 _count(worker, record, now_s)
                 if (standbys := _standbys(record)) is not None:
                     host = record["worker"]["host"]
+                    self._first_look.setdefault(host, now_s)
                     there = self._standbys.setdefault(host, {})
                     there[identity] = now_s, standbys
                     for other in [each for each, (heard, _) in there.items() if heard < now_s - STANDBYS_S]:
@@ -200,10 +205,15 @@ class Tally:
         Parameters
         ----------
         starts
-            Number of workers about to start by host. A host gets no more standbys than it ever had.
+            Number of workers about to start by host. A host gets no more standbys than it ever had, and one if it has
+            had none and reports that since a short time.
         """
-        there = self.standbys()
-        wanted = {host: min(count, self._most_standbys[host]) for host, count in starts.items() if host in there}
+        there, now_s = self.standbys(), self.clock.monotonic()
+
+        def most(host: str) -> int:
+            return self._most_standbys[host] or int(now_s < self._first_look[host] + _FIRST_STANDBY_S)
+
+        wanted = {host: min(count, most(host)) for host, count in starts.items() if host in there}
         return {host: count - there[host].standbys for host, count in wanted.items() if count > there[host].standbys}
 
     def records(self) -> list[LogRecord]:

@@ -56,5 +56,9 @@ def spread(
 
     rows = pa.table({"id": range(len(parts)), "part": [pickle.dumps(part) for part in parts]})
     # A task gets its own part only; in the function, all parts would travel to all tasks.
-    each: DataFrame = spark.createDataFrame(rows).repartitionById(len(parts), F.col("id").cast("int"))
+    each: DataFrame = spark.createDataFrame(rows)
+    if hasattr(each, "repartitionById"):
+        each = each.repartitionById(len(parts), F.col("id").cast("int"))
+    else:  # before Spark 4.1; some tasks get two parts, and others none
+        each = each.repartition(len(parts), "id")
     return each.mapInArrow(run, from_arrow_schema(schema)).toArrow().cast(schema)
