@@ -33,7 +33,7 @@ MINUTES = 10.0
 TOPOLOGIES = [f"word-count:name=words-{number},workers=4" for number in (1, 2)]
 
 #: Parts of a state directory that tables are read from.
-_TABLES = ("stream/raw/*", "stream/*/panes/**/*", "history/**/*")
+_TABLES = ("stream/raw/*", "stream/*/panes/**/*", "history/tables/**/*", "history/staging/**/*")
 
 
 def main() -> None:

@@ -30,6 +30,9 @@ _LATE_HELP = (
     "Files then need their original modification times.  [default: no record is late]"
 )
 
+#: Tables of the data source that the sample has rows of.
+_SAMPLE_TABLES = ("records", "panes", "loads", "snapshots", "profiles", "decisions", "moves", "evaluations")
+
 #: Part of the lines in quarantine from which a backfill warns.
 _MANY = 0.05
 
@@ -166,6 +169,27 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
             newest.add_row(in_utc(row["landed_ms"]), row["file"], number, row["reason"], text)
         say()
         print_table(newest)
+
+
+@command.command()
+@click.argument("directory", type=options.PATH)
+@options.as_json("Print the directory and its tables as JSON.")
+def sample(directory: Path, as_json: bool) -> None:
+    """Write ten minutes of records and history of a real cluster, to try Spark on them without Storm.
+
+    DIRECTORY is new or empty, and becomes the state directory of a service as it was after the ten minutes.
+    """
+    from stormwright.history.sample import write_sample
+
+    write_sample(directory)
+    if as_json:
+        print_json({"directory": str(directory.absolute()), "tables": _SAMPLE_TABLES})
+        return
+    say(f"{directory} has the tables {', '.join(_SAMPLE_TABLES)}. In Python:")
+    say()
+    say("from pyspark.sql import SparkSession")
+    say("spark = SparkSession.builder.getOrCreate()")
+    say(f'spark.read.format("stormwright").options(table="loads").load("{directory}").show()')
 
 
 def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
