@@ -67,7 +67,7 @@ def test_notebooks_have_tables_and_drawings():
     assert sum("<svg" in text for text in html["compare_and_explain"]) == 3, "the problem, and two placements"
     assert sum("<table" in text for text in html["compare_and_explain"]) >= 3
     pictures = {name: sum("image/png" in each.get("data", {}) for each in found) for name, found in shown.items()}
-    assert (pictures["predict_and_simulate"], pictures["own_scheduler"]) == (1, 1)
+    assert [pictures[name] for name in ("predict_and_simulate", "own_scheduler", "spark")] == [1, 1, 1]
 
 
 def test_predicted_latencies_in_the_notebook_are_near_the_simulated_ones():

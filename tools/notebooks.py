@@ -33,6 +33,9 @@ def executed(path: Path) -> nbformat.NotebookNode:
     client = NotebookClient(book, timeout=_TIMEOUT_S, kernel_name="python3", resources=environment)
     client.execute()
     for cell in book.cells:
+        if cell.cell_type == "code":
+            # Progress of Spark, and warnings that name this machine.
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         cell.metadata.pop("execution", None)
         cell.metadata.pop("scrolled", None)
     book.metadata = {"kernelspec": book.metadata["kernelspec"], "language_info": {"name": "python"}}
