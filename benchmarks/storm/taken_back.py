@@ -64,7 +64,7 @@ log = logging.getLogger("storm_taken_back")
 
 def without_cpu_limits(*inputs: Any, **_: Any) -> MoveOrder:
     """Order moves as `plan_moves`, however little CPU there is."""
-    return plan_moves(*inputs, cpu_limits=False)
+    return plan_moves(*inputs[:4], cpu_limits=False)
 
 
 class AllOnOneNode:
