@@ -28,8 +28,8 @@ from benchmarks.kit.results import show_progress, write_results
 from stormwright.client import Client
 from stormwright.controller import propose
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
-from stormwright.controller.planning import valid_moves
-from stormwright.controller.planning.order import MoveOrder
+from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.planning.order import MoveBudget, MoveOrder
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.plans.plan import Plan, Promise
@@ -62,9 +62,9 @@ WARM_S = 60.0
 log = logging.getLogger("storm_taken_back")
 
 
-def without_cpu_limits(*inputs: Any, **_: Any) -> MoveOrder:
-    """Order moves as `plan_moves`, however little CPU there is."""
-    return plan_moves(*inputs[:4], cpu_limits=False)
+def without_limits(placements: Placements, assignment: Assignment, budget: MoveBudget, *_: Any, **__: Any) -> MoveOrder:
+    """Order moves however little CPU the nodes have."""
+    return plan_moves(placements.problem, assignment, budget, cpu_limits=False)
 
 
 class AllOnOneNode:
@@ -95,8 +95,7 @@ def main() -> None:
     show_progress()
     Outlooks.promises = lambda _, __, topologies: {each: Promise() for each in topologies}  # type: ignore[method-assign]
     # By the CPU that is measured, it would not be moved to a node that is too small.
-    for module in (propose, valid_moves):
-        module.plan_moves = without_cpu_limits  # type: ignore[attr-defined]
+    propose.plan_valid_moves = without_limits  # type: ignore[attr-defined]
     config = demo_cluster(
         slots=4,
         link=None,
