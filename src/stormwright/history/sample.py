@@ -1,4 +1,4 @@
-"""A sample: what a service recorded of a real cluster in ten minutes, to try Spark on it without Storm."""
+"""A sample: the records and decisions of ten minutes on a real cluster, to try Spark on them without Storm."""
 
 from __future__ import annotations
 
