@@ -193,7 +193,7 @@ class Client:
 
     def tuning(self, tuning: str) -> Tuning:
         """Return a tuning by its id, or the newest one of a topology by its name or id."""
-        return self._ask("GET", f"/v1/tunings/{_id(tuning)}", Tuning)
+        return self._ask("GET", f"/v1/tunings/{quote(tuning, safe='')}", Tuning)
 
     def tunings(self) -> shapes.Tunings:
         """Return all tunings, newest first."""
@@ -201,7 +201,7 @@ class Client:
 
     def stop_tuning(self, tuning: str, reason: str) -> Tuning:
         """Stop a tuning; a trial under way is still evaluated."""
-        return self._ask("POST", f"/v1/tunings/{_id(tuning)}/stop", Tuning, {"reason": reason})
+        return self._ask("POST", f"/v1/tunings/{quote(tuning, safe='')}/stop", Tuning, {"reason": reason})
 
     def overview(self) -> Overview:
         """Return the health of the service, its next and last changes, and pending approvals."""
