@@ -168,6 +168,7 @@ class Mover:
         broken = {move.topology for move in moves if step.returns and self._is_broken(move)}
         self._check_movable(moves, broken, stop)
         if not step.returns and self._await_standbys(moves, stop):
+            self._problem = self._newest_problem(moves)
             self._check_movable(moves, broken, stop)
         clock = self._tally.clock
         started_ms, begin = _ms(clock.time()), clock.monotonic()

@@ -195,7 +195,8 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
     from stormwright.pipeline.spark.spread import cores, spread
 
     def decided(part_cells: Sequence[SweepCell], seconds: float) -> pa.Table:
-        parts = [part(sweep, part_cells[n::tasks], seconds) for n in range(min(tasks, len(part_cells)) or 1)]
+        count = min(tasks, len(part_cells)) or 1  # `tasks` may change meanwhile
+        parts = [part(sweep, part_cells[n::count], seconds) for n in range(count)]
         return spread(spark, decide, parts, ROW)
 
     def examined(wave: CellBatch, error: Exception) -> pa.Table | None:
@@ -251,12 +252,14 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
                     rate = rows.num_rows / max(ended_s - begun_s, 1e-3)
                     decided_keys = set(rows["key"].to_pylist())
                     waiting.extendleft(cell for cell in reversed(wave.cells) if cell.key not in decided_keys)  # (3)
-                if grows:
-                    tasks = tasks_of_a_wave()
-                begin_waves()
+                if not grows:
+                    begin_waves()
                 if rows is not None:
                     table.append(rows)
                     yield rows
+                if grows:  # once the table has the rows, as Spark may have ended
+                    tasks = tasks_of_a_wave()
+                    begin_waves()
     finally:
         # What still runs ends with the session.
         pool.shutdown(wait=False, cancel_futures=True)
