@@ -9,7 +9,6 @@ import argparse
 import logging
 import tempfile
 import threading
-import time
 import zipfile
 from pathlib import Path
 
@@ -71,15 +70,12 @@ def record(state: Path, minutes: float) -> None:
         with Service(settings, demo.scheduler, "optimizer", cluster.gateway_command()) as service:
             submit(demo, cluster, service)
             stop = threading.Event()
-            running = threading.Thread(target=service.run, args=(stop,))
-            running.start()
-            time.sleep(60 * minutes)
-            stop.set()
-            running.join()
+            threading.Timer(60 * minutes, stop.set).start()
+            service.run(stop)
 
 
 def join_minutes(raw: Path) -> None:
-    """Make one landed file a minute of many: their rows know when they landed."""
+    """Replace the landed files of each minute by one; the landing time of a record is in its row."""
     by_minute: dict[int, list[Path]] = {}
     for path in sorted(raw.glob(f"*{COLUMNS_SUFFIX}")):
         by_minute.setdefault(path.stat().st_mtime_ns // (60 * 10**9), []).append(path)

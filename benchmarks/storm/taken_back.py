@@ -62,9 +62,11 @@ WARM_S = 60.0
 log = logging.getLogger("storm_taken_back")
 
 
-def without_limits(placements: Placements, assignment: Assignment, budget: MoveBudget, *_: Any, **__: Any) -> MoveOrder:
+def without_limits(
+    placements: Placements, assignment: Assignment, budget: MoveBudget, staying: dict[str, Any], **_: Any
+) -> MoveOrder:
     """Order moves however little CPU the nodes have."""
-    return plan_moves(placements.problem, assignment, budget, cpu_limits=False)
+    return plan_moves(placements.problem, assignment, budget, staying, cpu_limits=False)
 
 
 class AllOnOneNode:
@@ -94,7 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     show_progress()
     Outlooks.promises = lambda _, __, topologies: {each: Promise() for each in topologies}  # type: ignore[method-assign]
-    # By the CPU that is measured, it would not be moved to a node that is too small.
+    # By the measured CPU the node is too small, so the move would be refused.
     propose.plan_valid_moves = without_limits  # type: ignore[attr-defined]
     config = demo_cluster(
         slots=4,

@@ -149,4 +149,6 @@ def test_topology_without_measurements_waits(run, nimbus: Nimbus, port: int) -> 
     nimbus.plan_service.tunings.advance()
     found = client.tuning(of.name)
     assert (found.state, found.why) == ("running", "waits until it is measured for 50 s")
+    assert "-" in of.id, "names have dashes as well"
+    assert client.tuning(of.id) == found
     assert client.stop_tuning(begun.id, "enough").state == "stopped"

@@ -1,4 +1,4 @@
-"""The sample of a real cluster: written once, and all of its tables have rows."""
+"""The sample: written once, and all of its tables have rows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from stormwright.cli.pipeline import _SAMPLE_TABLES, command
+from stormwright.cli.pipeline import command
 from stormwright.errors import InputError
-from stormwright.history.sample import write_sample
+from stormwright.history.sample import TABLES, write_sample
 
 
 def test_sample_is_written_to_new_directories_only(tmp_path: Path) -> None:
@@ -27,5 +27,5 @@ def test_sample_is_written_to_new_directories_only(tmp_path: Path) -> None:
 def test_each_table_of_the_sample_has_rows(spark: SparkSession, tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["sample", str(tmp_path / "sample"), "--json"])
     assert done.exit_code == 0, done.output
-    tables = {name: spark.read.format("stormwright").options(table=name) for name in _SAMPLE_TABLES}
+    tables = {name: spark.read.format("stormwright").options(table=name) for name in TABLES}
     assert all(table.load(str(tmp_path / "sample")).count() for table in tables.values())

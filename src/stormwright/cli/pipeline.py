@@ -30,9 +30,6 @@ _LATE_HELP = (
     "Files then need their original modification times.  [default: no record is late]"
 )
 
-#: Tables of the data source that the sample has rows of.
-_SAMPLE_TABLES = ("records", "panes", "loads", "snapshots", "profiles", "decisions", "moves", "evaluations")
-
 #: Part of the lines in quarantine from which a backfill warns.
 _MANY = 0.05
 
@@ -175,21 +172,23 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
 @click.argument("directory", type=options.PATH)
 @options.as_json("Print the directory and its tables as JSON.")
 def sample(directory: Path, as_json: bool) -> None:
-    """Write ten minutes of records and history of a real cluster, to try Spark on them without Storm.
+    """Write the records and decisions of ten minutes of Storm, to try Spark without a cluster.
 
-    DIRECTORY is new or empty, and becomes the state directory of a service as it was after the ten minutes.
+    DIRECTORY is new or empty, and becomes a state directory: the records of workers, loads, decisions, moves and their
+    evaluations. Storm ran on four nodes, network namespaces of one machine.
     """
-    from stormwright.history.sample import write_sample
+    from stormwright.history.sample import TABLES, write_sample
 
     write_sample(directory)
+    where = str(directory.absolute())
     if as_json:
-        print_json({"directory": str(directory.absolute()), "tables": _SAMPLE_TABLES})
+        print_json({"directory": where, "tables": TABLES})
         return
-    say(f"{directory} has the tables {', '.join(_SAMPLE_TABLES)}. In Python:")
+    say(f"{directory} has the tables {', '.join(TABLES)}. In Python:")
     say()
     say("from pyspark.sql import SparkSession")
     say("spark = SparkSession.builder.getOrCreate()")
-    say(f'spark.read.format("stormwright").options(table="loads").load("{directory}").show()')
+    say(f'spark.read.format("stormwright").options(table="loads").load({where!r}).show()')
 
 
 def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:

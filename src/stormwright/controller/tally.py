@@ -29,9 +29,9 @@ MAX_AHEAD = 1000
 FORGOTTEN_S = 3600.0
 SWEEP_S = 60.0
 
-#: Seconds for which what a worker has reported of the standby workers of its node counts, and for which it does if
-#: others report as well: each looks every ten seconds, so some do not know yet of one that is used.
-STANDBYS_S, _LOOKED_S = 60.0, 12.0
+#: Seconds for which a worker's report of the standby workers of its node is valid; and age up to which reports of
+#: several workers are compared: probes count standbys every ten seconds, so a report may include one that is in use.
+STANDBYS_S, _COUNTED_S = 60.0, 12.0
 
 #: Seconds within which a node that loads standbys at all has loaded its first one.
 _FIRST_STANDBY_S = 180.0
@@ -184,10 +184,7 @@ class Tally:
                 if (standbys := _standbys(record)) is not None:
                     host = record["worker"]["host"]
                     self._first_look.setdefault(host, now_s)
-                    there = self._standbys.setdefault(host, {})
-                    there[identity] = now_s, standbys
-                    for other in [each for each, (heard, _) in there.items() if heard < now_s - STANDBYS_S]:
-                        del there[other]
+                    self._standbys.setdefault(host, {})[identity] = now_s, standbys
                     self._most_standbys[host] = max(self._most_standbys[host], standbys.standbys)
             self._sweep()
             self._changed.notify_all()
@@ -205,8 +202,8 @@ class Tally:
         Parameters
         ----------
         starts
-            Number of workers about to start by host. A host gets no more standbys than it ever had, and one if it has
-            had none and reports that since a short time.
+            Number of workers about to start by host. At most as many standbys as a host ever had are missing, or one if
+            it never had any but may still be loading the first.
         """
         there, now_s = self.standbys(), self.clock.monotonic()
 
@@ -373,6 +370,9 @@ class Tally:
         self._next_sweep = now + SWEEP_S
         for identity in [life for life, worker in self._workers.items() if now - worker.heard > FORGOTTEN_S]:
             self._forgotten.setdefault(identity.topology, WorkerTally()).add(self._workers.pop(identity))
+        for there in self._standbys.values():
+            for identity in [life for life, (heard, _) in there.items() if now - heard > STANDBYS_S]:
+                del there[identity]
 
     def _gone(self, worker: WorkerTally, least_s: float = MIN_SILENT_S) -> bool:
         return worker.ended or self._silent(worker, least_s)
@@ -397,9 +397,9 @@ def _standbys(record: LogRecord) -> NodeStandbys | None:
 
 
 def _fewest(heard: Iterable[tuple[float, NodeStandbys]], now_s: float) -> NodeStandbys | None:
-    """Return the fewest standbys that the workers of a node have reported lately; None if none has."""
+    """Return the lowest of the recent reports of a node's workers; the newest if none is recent; None without any."""
     valid = [(at, standbys) for at, standbys in heard if at >= now_s - STANDBYS_S]
-    since = min(now_s - _LOOKED_S, max((at for at, _ in valid), default=now_s))
+    since = min(now_s - _COUNTED_S, max((at for at, _ in valid), default=now_s))
     return min((standbys for at, standbys in valid if at >= since), key=lambda each: each.standbys, default=None)
 
 

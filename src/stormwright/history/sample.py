@@ -1,4 +1,4 @@
-"""A sample: the records and decisions of ten minutes on a real cluster, to try Spark on them without Storm."""
+"""A sample: the records and decisions of ten minutes of Storm, to try Spark without a cluster."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 
+#: Tables of Spark's format ``stormwright`` of which it has rows.
+TABLES = ("records", "panes", "loads", "snapshots", "profiles", "decisions", "moves", "evaluations")
+
 #: The state directory of the service; ``tools/record_sample.py`` of the repository has recorded it.
 _ARCHIVE = Path(__file__).with_name("sample.zip")
 
 
 def write_sample(directory: Path | str) -> None:
-    """Write the state directory of a service that measured a real cluster for ten minutes, a few MB.
+    """Write the state directory of a service that measured Storm for ten minutes, a few MB.
 
-    Two word counts ran on four nodes of 0.4 cores in two racks, at first as Storm's EvenScheduler placed them; then the
-    service moved them. The format ``stormwright`` reads all tables of a state directory.
+    Two word counts ran on four nodes of 0.4 cores in two racks (network namespaces of one machine), at first as Storm's
+    EvenScheduler placed them; then the service moved them.
 
     Parameters
     ----------

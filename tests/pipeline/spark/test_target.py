@@ -144,7 +144,7 @@ def test_a_cluster_without_free_cores_is_waited_for_as_long_as_a_user_wants(
     with pytest.raises(StormwrightError, match=r"spark://x:1 ran nothing within 1 s: has it workers"):
         remote.require_row(session, SparkTarget("spark://x:1", {FIRST_ROW_SETTING: "1"}))  # type: ignore[arg-type]
     assert session.stopped.is_set()
-    assert "spark://x:1: no cores for" in caplog.text
+    assert "spark://x:1: waiting for executors, for" in caplog.text
 
 
 def test_only_streams_of_live_records_save_cores_and_compilers(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name in all of Spark's documentation
 
+from stormwright.errors import Fault, InputError
 from stormwright.perflog.columns import LANDED, read_landed_file
 from stormwright.perflog.landing import COLUMNS_SUFFIX, SUFFIX, SUFFIXES, TEMPORARY_PREFIX
 from stormwright.pipeline.parsing.clean import late_marked, validated
@@ -89,12 +90,17 @@ def prune(raw: Path, keep_s: float) -> None:
 
 
 def read_files(spark: SparkSession, paths: Sequence[Location], late_s: int) -> DataFrame:
-    """Return the rows of landed files; see `read_landed`."""
+    """Return the rows of landed files of one directory, whose names they have as `file`; see `read_landed`."""
     lines = [path for path in paths if not is_columnar(path)]
     columns = [path for path in paths if is_columnar(path)]
     found = [_read_lines(spark, lines, late_s)] if lines else []
     found += [_read_columns(spark, columns, late_s)] if columns else []
-    return reduce(DataFrame.unionByName, found)
+    return reduce(DataFrame.unionByName, found).withColumn("file", file_name(F.col("file")))
+
+
+def file_name(path: Column) -> Column:
+    """Return the last part of a path."""
+    return F.substring_index(path, "/", -1)
 
 
 def read_landed(
@@ -121,16 +127,22 @@ def read_landed(
     -------
     DataFrame
         A row per line, as `stormwright.perflog.columns.LANDED`, `reason` being set for late records as well, and its
-        origin: `file`, by its path, `block` that was read, and `row`, which grows along a block.
+        origin: path of the `file`, `block` that was read, and `row`, which grows along a block.
+
+    Raises
+    ------
+    InputError
+        One of the Parquet files was not landed by a service.
     """
     limits = {}
     if start_ms is not None:
         limits["modifiedAfter"] = _timestamp(start_ms // 1000 - 1)
     if end_ms is not None:
         limits["modifiedBefore"] = _timestamp(end_ms // 1000 + 1)
-    lines = _read_lines(spark, directories, late_s, "file_path", pathGlobFilter=f"*{SUFFIX}", **limits)
-    columns = _read_columns(spark, directories, late_s, "file_path", pathGlobFilter=f"*{COLUMNS_SUFFIX}", **limits)
-    return lines.unionByName(columns)
+    of_lines, of_columns = ({"pathGlobFilter": f"*{suffix}", **limits} for suffix in (SUFFIX, COLUMNS_SUFFIX))
+    _require_landed(spark, directories, **of_columns)
+    lines = _read_lines(spark, directories, late_s, **of_lines)
+    return lines.unionByName(_read_columns(spark, directories, late_s, **of_columns))
 
 
 def is_columnar(path: Location) -> bool:
@@ -143,39 +155,33 @@ def read_records(spark: SparkSession, table: Location) -> DataFrame:
     return spark.read.schema(record_type()).parquet(address(table))
 
 
-def foreign_file(spark: SparkSession, directories: Sequence[Location]) -> str | None:
-    """Return the path of a file named as a landed one of columns that no service has landed; None if there is none.
-
-    To Spark, columns that a file lacks are null, as any record of it would be.
-    """
-    paths = [address(path) for path in directories]
-    rows = spark.read.option("pathGlobFilter", f"*{COLUMNS_SUFFIX}").schema("landed_ms long").parquet(*paths)
+def _require_landed(spark: SparkSession, directories: Sequence[Location], **options: str) -> None:
+    """Raise if a Parquet file was not landed by a service: to Spark, the columns that it lacks are null."""
+    rows = spark.read.options(**options).schema("landed_ms long").parquet(*map(address, directories))
     found = rows.where(F.col("landed_ms").isNull()).select("_metadata.file_path").limit(1).collect()
-    return found[0]["file_path"] if found else None
+    if found:
+        why = "was not landed by stormwright: move it to another directory"
+        raise InputError("landed files", [Fault(why, found[0]["file_path"])])
 
 
-def _read_lines(
-    spark: SparkSession, paths: Sequence[Location], late_s: int, file: str = "file_name", **options: str
-) -> DataFrame:
+def _read_lines(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
     lines = spark.read.options(**_LINES, **options).text([address(path) for path in paths])
     # Numbers grow along a file.
     row = F.monotonically_increasing_id()
     landed_ms = F.unix_millis("_metadata.file_modification_time").alias("landed_ms")
     block = F.col("_metadata.file_block_start").alias("block")
-    return validated(parsed(lines, *_origin(file, block, row), landed_ms), late_s).select(*_ROW_COLUMNS)
+    return validated(parsed(lines, *_origin(block, row), landed_ms), late_s).select(*_ROW_COLUMNS)
 
 
-def _read_columns(
-    spark: SparkSession, paths: Sequence[Location], late_s: int, file: str = "file_name", **options: str
-) -> DataFrame:
+def _read_columns(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
     landed_type = record_type().add("landed_ms", "long").add("reason", "string").add(LINE, "binary")
     rows = spark.read.options(**options).schema(landed_type).parquet(*(address(path) for path in paths))
-    origin = _origin(file, F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
+    origin = _origin(F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
     return late_marked(rows.select("*", *origin), late_s).select(*_ROW_COLUMNS)
 
 
-def _origin(file: str, block: Column, row: Column) -> tuple[Column, ...]:
-    return F.col(f"_metadata.{file}").alias("file"), block, row.alias("row")
+def _origin(block: Column, row: Column) -> tuple[Column, ...]:
+    return F.col("_metadata.file_path").alias("file"), block, row.alias("row")
 
 
 def _timestamp(second: int) -> str:

@@ -20,9 +20,10 @@ from stormwright.pipeline.spark.target import EVERYWHERE, FIRST_ROW_SETTING, SPA
 #: Time limit for a master to accept a connection, and for a Connect server to answer.
 ANSWERS_S = 10.0
 
-#: Time limit for the first row, for which executors have to start, and on some clusters machines;
-#: `FIRST_ROW_SETTING` changes it. And the time between two reports about it.
+#: Default time limit for the first row (`FIRST_ROW_SETTING`): executors, and on some clusters machines, have to start.
 FIRST_ROW_S = 300.0
+
+#: Time between two messages about that wait.
 _REPORT_EVERY_S = 15.0
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ def require_row(spark: SparkSession, target: SparkTarget) -> None:
         while not row.done() and (left_s := begin_s + limit_s - time.monotonic()) > 0:
             if wait([row], min(left_s, _REPORT_EVERY_S)).not_done:
                 waited_s = time.monotonic() - begin_s
-                log.warning("%s: no cores for %.0f s, waiting", _address(target.master or ""), waited_s)
+                log.warning("%s: waiting for executors, for %.0f s by now", _address(target.master or ""), waited_s)
         row.result(0)
     except SPARK_ERRORS as error:
         spark.stop()
@@ -90,6 +91,9 @@ def require_row(spark: SparkSession, target: SparkTarget) -> None:
         spark.stop()
         why = f"has it workers with free cores and memory? To wait longer: --spark-conf {FIRST_ROW_SETTING}=900"
         raise StormwrightError(f"{_address(target.master or '')} ran nothing within {limit_s:g} s: {why}") from error
+    except KeyboardInterrupt:
+        spark.stop()  # else the thread that waits for the row would keep this process alive
+        raise
     finally:
         pool.shutdown(wait=False)
 

@@ -21,7 +21,7 @@ SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 #: Setting that has the same meaning for all targets and can be changed in a running session.
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
-#: Setting of ours: seconds for a cluster's first row.
+#: Setting of stormwright, not of Spark: time limit for a cluster's first row, in seconds.
 FIRST_ROW_SETTING = "spark.stormwright.firstRowSeconds"
 
 #: Environment variable equivalent to ``--master``.

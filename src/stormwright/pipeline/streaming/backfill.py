@@ -21,7 +21,7 @@ from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import worker_seconds
 from stormwright.pipeline.parsing.clean import LineCounts, accepted, audited, distinct
-from stormwright.pipeline.parsing.source import foreign_file, read_landed, read_records
+from stormwright.pipeline.parsing.source import file_name, read_landed, read_records
 from stormwright.pipeline.plan import large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
@@ -168,17 +168,13 @@ def backfill(
     Raises
     ------
     InputError
-        The period cuts a pane in two, none of the directories exists, `into` has other files than a backfill's, or a
-        Parquet file is none that a service has landed.
+        The period cuts a pane in two, none of the directories exists, `into` has other files than a backfill's, or one
+        of the Parquet files was not landed by a service.
     """
     settings, stretch = settings or StreamSettings(), stretch or TimeStretch()
     _require_whole_panes(stretch, settings)
     require_own(into, directories, spark)
     directories = _existing(spark, directories)
-    if (foreign := foreign_file(spark, directories)) is not None:
-        raise InputError(
-            "landed files", [Fault("was not landed by stormwright: move it to another directory", foreign)]
-        )
     settings = replace(settings, late_s=NEVER_LATE_S if late_s is None else late_s)
     near = TimeStretch() if late_s is None else stretch.landed(late_s)
     report_step("reading records")
@@ -238,8 +234,8 @@ def _rejected(audit: DataFrame) -> DataFrame:
     text = F.col("line").cast("string")
     return lines.where(F.col("reason").isNotNull()).select(
         "reason",
-        # By path up to here: files of two directories may have one name.
-        F.element_at(F.split("file", "/"), -1).alias("file"),
+        # A path until here, as files of two directories may have one name.
+        file_name(F.col("file")).alias("file"),
         F.col("line_number").cast("long"),
         "landed_ms",
         F.when(F.is_valid_utf8(text), text).alias("line"),

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds that each task of a wave has; it returns the rows of the cells that it has decided by then, and the others
 #: wait for the next wave. A killed sweep loses no more than these seconds, or than its longest cell takes. A wave has
-#: one task a core: each costs tenths of a second of CPU in Spark and Python, however many cells it has.
+#: one task a core, or `_TASKS_PER_CORE`: each costs tenths of a second of CPU in Spark and Python, however many cells
+#: it has.
 WAVE_S = 5.0
 
 #: The same for waves that begin before any other has ended, of cells that may take any time.
@@ -36,7 +37,7 @@ FIRST_WAVE_S = 0.5
 #: While one wave runs, the next one waits for cores: none is idle while a wave waits for its slowest task.
 WAVES_AT_ONCE = 2
 
-#: Tasks of a wave for each core that Spark has, where it starts more executors for tasks that wait.
+#: Tasks of a wave for each core with dynamic allocation, where tasks that wait make Spark add executors.
 _TASKS_PER_CORE = 4
 
 #: Maximum number of cells a core before it is known how long they take.
@@ -195,7 +196,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
     from stormwright.pipeline.spark.spread import cores, spread
 
     def decided(part_cells: Sequence[SweepCell], seconds: float) -> pa.Table:
-        count = min(tasks, len(part_cells)) or 1  # `tasks` may change meanwhile
+        count = min(tasks, len(part_cells)) or 1  # read once: the main thread changes `tasks`
         parts = [part(sweep, part_cells[n::count], seconds) for n in range(count)]
         return spread(spark, decide, parts, ROW)
 
@@ -222,7 +223,6 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
 
     waiting = deque(cells)
     halves: deque[Sequence[SweepCell]] = deque()
-    # With dynamic allocation, Spark adds executors where more tasks wait than there are cores.
     grows = spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
 
     def tasks_of_a_wave() -> int:
@@ -252,14 +252,12 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
                     rate = rows.num_rows / max(ended_s - begun_s, 1e-3)
                     decided_keys = set(rows["key"].to_pylist())
                     waiting.extendleft(cell for cell in reversed(wave.cells) if cell.key not in decided_keys)  # (3)
-                if not grows:
-                    begin_waves()
                 if rows is not None:
                     table.append(rows)
                     yield rows
-                if grows:  # once the table has the rows, as Spark may have ended
+                if grows:
                     tasks = tasks_of_a_wave()
-                    begin_waves()
+                begin_waves()
     finally:
         # What still runs ends with the session.
         pool.shutdown(wait=False, cancel_futures=True)
