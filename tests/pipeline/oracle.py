@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -72,6 +73,7 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
     waits: dict[int, list[tuple[float, float]]] = defaultdict(list)
     runs: dict[int, list[tuple[float, float]]] = defaultdict(list)
     pending: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    spouts: set[int] = set()
     pairs: dict[tuple[int, int], float] = defaultdict(float)
     flows: dict[tuple[int, str, str], float] = defaultdict(float)
     sizes: dict[Any, list[int]] = defaultdict(list)
@@ -86,8 +88,10 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
                 waits[index].append((executor["waited_ns"] / record["length_ns"], record["length_ns"]))
             if executor["runs"] is not None:
                 runs[index].append((executor["runs"] / (record["length_ns"] / 1e9), record["length_ns"]))
-            if executor["type"] == "spout" and executor["pending"] is not None:
-                pending[index].append((executor["pending"], record["length_ns"]))
+            if executor["type"] == "spout":
+                spouts.add(index)
+                if executor["pending"] is not None:
+                    pending[index].append((executor["pending"], record["length_ns"]))
         for source, target, stream, tuples, size_bytes in record["pairs"]:
             _, _, component, grouping = record["streams"][stream]
             key: Any
@@ -101,10 +105,12 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
                 sizes[key].append(size_bytes)
                 sampled[key].append(tuples)
     expected.cpu_hz[topology.id] = {e: cpu_s[e] / covered_s[e] * core_hz for e in covered_s}
-    expected.waited[topology.id] = {e: min(mean_by_length(found), 1.0) for e, found in waits.items()}
+    waited = {e: min(mean_by_length(found), 1.0) for e, found in waits.items()}
+    expected.waited[topology.id] = with_means(waited, topology, covered_s)
     expected.executing[topology.id] = {e: min(execute_s[e] / covered_s[e], 1.0) for e in covered_s}
-    expected.runs_per_s[topology.id] = {e: mean_by_length(found) for e, found in runs.items()}
-    of_spouts = {e: mean_by_length(found) for e, found in pending.items()}
+    runs_per_s = {e: mean_by_length(found) for e, found in runs.items()}
+    expected.runs_per_s[topology.id] = with_means(runs_per_s, topology, covered_s)
+    of_spouts = with_means({e: mean_by_length(found) for e, found in pending.items()}, topology, spouts)
     expected.pending_trees[topology.id] = (dict.fromkeys(covered_s, 0.0) | of_spouts) if of_spouts else {}
     expected.pairs[topology.id] = {key: n / covered_s[key[0]] for key, n in pairs.items() if n}
     expected.flows[topology.id] = {key: n / covered_s[key[0]] for key, n in flows.items() if n}
@@ -113,6 +119,17 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
     size_of = {key: sum(sizes[key]) / sum(sampled[key]) for key in sizes}
     for found, of in ((expected.pairs, expected.pair_bytes), (expected.flows, expected.flow_bytes)):
         of[topology.id] = {key: tps * size_of.get(key, mean) for key, tps in found[topology.id].items()}
+
+
+def with_means(known: dict[int, float], topology: Topology, executors: Iterable[int]) -> dict[int, float]:
+    """Give executors without a known rate the mean of their component, or else of the topology."""
+    component = topology.executor_component.tolist()
+
+    def mean(executor: int) -> float:
+        of_component = [rate for each, rate in known.items() if component[each] == component[executor]]
+        return fmean(of_component or known.values())
+
+    return {each: known[each] if each in known else mean(each) for each in executors} if known else {}
 
 
 def mean_by_length(found: list[tuple[float, float]]) -> float:
