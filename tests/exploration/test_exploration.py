@@ -82,6 +82,11 @@ def test_topology_is_not_resumed_while_supervisors_fetch_its_configuration(step:
     assert explore(Schedule(0, (killed,), action=Action.RECONFIGURE)).text == ""
 
 
+def test_topology_without_workers_is_not_resumed_before_it_has_some() -> None:
+    """Its supervisors start them with the configuration of before: activated, they would begin trees and be ended."""
+    assert explore(of_scenario(CATALOGUE["reconfigure-kill-service"], Moment.SWAPPING, 72)).text == ""
+
+
 @pytest.mark.parametrize(
     ("name", "moment"),
     [

@@ -223,8 +223,9 @@ class Mover:
                 if node in problem.node_index:
                     self._released(topology.id, problem.supervisors[problem.node_index[node]])
             # A worker with other tasks than placed is about to end, even in a slot that the topology still has; and so
-            # is one with another configuration, as soon as its supervisor has the new one.
-            settled &= reporting == wanted and self._is_configured(topology.id, wanted) is True
+            # is one with another configuration, as soon as its supervisor has the new one. A topology without slots,
+            # between the two legs of a new configuration, is about to have workers.
+            settled &= bool(placed) and reporting == wanted and self._is_configured(topology.id, wanted) is True
         return settled
 
     def _is_rebalanced(self, names: Collection[str]) -> bool:
