@@ -345,3 +345,10 @@ def test_later_rounds_give_a_new_topology_no_fewer_workers():
     answer = answered(of, schedulers="even,optimizer,spread")
     assert [executor.topology for executor in answer.unplaced] == [of.topologies[1].id]
     assert len(set(answer.slot_of_executor[:3].tolist())) == 3
+
+
+@pytest.mark.parametrize(("wanted", "violated"), [(3, 1), (2, 0)])
+def test_number_of_workers_counts_unless_a_topology_runs_with_another(wanted, violated):
+    """Else an answer from nothing would change once it runs, to make room for a topology that has none."""
+    of = running(problem(nodes(9), (topology("a", 3, wanted), None)), [0, 1, 2])
+    assert len(PlacementEvaluator(of).broken(np.array([0, 0, 0]))) == violated

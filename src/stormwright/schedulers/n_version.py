@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -154,21 +154,19 @@ class NVersionScheduler:
         """Place every topology, as a whole or not at all."""
         end_s = time.perf_counter() + (self.params.time_budget_s or np.inf)
         with SchedulerProcess(end_s) as apart:
-            found = self._decided(problem, end_s, apart, None)
+            found = self._decided(problem, end_s, apart)
             if problem.num_executors > _SMALL or np.any(problem.current_slot != UNPLACED):
                 return found
             earlier = {found.slot_of_executor.tobytes()}
             while True:  # rule 5; if some find no room, two placements may alternate
-                again = self._decided(problem.with_current(found.by_topology(problem)), end_s, apart, ())
+                again = self._decided(problem.with_current(found.by_topology(problem)), end_s, apart)
                 if again.slot_of_executor.tobytes() in earlier:
                     return found
                 earlier.add(again.slot_of_executor.tobytes())
                 found = again
 
-    def _decided(
-        self, problem: Problem, end_s: float, apart: SchedulerProcess, running: Collection[str] | None
-    ) -> Assignment:
-        evaluator = PlacementEvaluator(problem, self.params.objective, self.params.headroom_percent / 100, running)
+    def _decided(self, problem: Problem, end_s: float, apart: SchedulerProcess) -> Assignment:
+        evaluator = PlacementEvaluator(problem, self.params.objective, self.params.headroom_percent / 100)
         asking = Portfolio(problem, evaluator)
         asking.note_current()
         for name, budget_s in self._turns(problem, end_s):

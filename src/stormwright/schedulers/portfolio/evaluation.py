@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from math import isfinite
 from typing import Final
 
@@ -42,8 +41,6 @@ class PlacementEvaluator:
         One of `OBJECTIVES`; auto is throughput under the measured or assumed rates.
     headroom
         Fraction of all resources that stays free if nodes are minimised.
-    running
-        Topologies (ids) whose number of workers is no violation; None for those that run in `problem`.
 
     Attributes
     ----------
@@ -61,7 +58,6 @@ class PlacementEvaluator:
         problem: Problem,
         objective: str = "auto",
         headroom: float = 0.2,
-        running: Collection[str] | None = None,
     ) -> None:
         self.problem, self.note = with_sorted_pairs(problem), ""
         self.objective = wanted_of(problem) if objective == "auto" else objective
@@ -69,8 +65,10 @@ class PlacementEvaluator:
             self.note = f"compared by traffic, as without any traffic {self.objective} cannot be predicted"
             self.objective = TRAFFIC
         runs = np.unique(problem.executor_topology[problem.current_slot != UNPLACED])
-        known = {problem.topologies[index].id for index in runs.tolist()} if running is None else running
-        self._running: frozenset[str | None] = frozenset(known)
+        found = violations(problem, problem.current_slot)
+        others = {each.topology for each in found if isinstance(each, WorkerCount)}
+        #: Topologies (ids) that run with another number of workers than they want.
+        self._others = others.intersection(problem.topologies[index].id for index in runs.tolist())
         self._rates: RateSearch | None = None
         is_soft = objective != "auto" or is_measured(problem) or not problem.executor_demand[0].any()
         self.soft_cpu = self.objective != TRAFFIC and is_soft
@@ -87,7 +85,9 @@ class PlacementEvaluator:
         return badness < now - (_ROUNDING * abs(now) if self._rates is None else _WORTH_IT)
 
     def broken(self, slots: IntArray, chosen_workers: bool = False) -> list[Violation]:
-        """Return violations by the placed executors; the number of workers counts for topologies that do not run yet.
+        """Return violations by the placed executors.
+
+        The number of workers counts for topologies that do not run, or run with the number that they want.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class PlacementEvaluator:
         """
         cpu = self.problem.resources[0].name
         found = violations(self.problem, slots)
-        any_number = {each.topology for each in found if isinstance(each, MissingSlot)} | self._running
+        any_number = {each.topology for each in found if isinstance(each, MissingSlot)} | self._others
 
         def counts(each: Violation) -> bool:
             if isinstance(each, MissingSlot):
