@@ -124,11 +124,20 @@ def test_short_times_are_set_with_their_reasons_unless_the_operator_has_set_them
     before = files(home)
     _, out, _ = run("install", home, "--short-times", "--yes")
     assert "+ # a worker that ends before its first heartbeat starts again after 30 s (Storm: 120); one that " in out
+    assert "task.refresh.poll.secs stays as storm.yaml has it, 5; 1 is advised" in out
     conf = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert (conf["storm.zookeeper.session.timeout"], conf["task.refresh.poll.secs"]) == (10_000, 5)
     assert run("install", home, "--yes")[:2] == (0, f"nothing to do: {home} is up to date\n")
     run("install", home, "--storm-times", "--yes")
     assert files(home) == before
+
+
+def test_storm_before_2_and_options_without_effect_are_refused(run, home):
+    code, _, err = run("install", home, "--uninstall", "--short-times", "--yes")
+    assert (code, "--short-times: has no effect: --uninstall removes all" in err) == (2, True)
+    (home / "lib" / "storm-client-2.8.3.jar").rename(home / "lib" / "storm-core-1.2.4.jar")
+    code, _, err = run("install", home, "--yes")
+    assert (code, "is Storm before 2.0 (lib/storm-core-1.2.4.jar)" in err) == (2, True)
 
 
 def test_installing_again_serves_the_same_daemon(run, home):

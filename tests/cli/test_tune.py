@@ -46,6 +46,8 @@ def test_wrong_changes_are_refused_with_the_reason(run, nimbus: Nimbus, port: in
     assert code == 2
     assert "topology.producer.batch.size 20,000 is above half of topology.executor.receive.buffer.size 32,768" in err
     assert "no such topology" in run("tune", "nothing", *where, "--set", f"{PENDING}=10")[2]
+    assert "no such component" in run("tune", of.name, *where, "--executors", "nothing=2")[2]
+    assert not json.loads(run("plan", "--list", *where, "--json")[1])["plans"]
 
 
 TUNING = Tuning(
@@ -106,6 +108,12 @@ def test_tuning_is_shown_and_stopped(run, monkeypatch: pytest.MonkeyPatch) -> No
     code, out, err = run("tune", "words", "--show", "--json")
     assert (code, err, json.loads(out)["trials"][1]["placed"]) == (0, "", True)
     assert "its configuration is as before" in run("tune", "words", "--stop")[1]
+    stopped = {"state": "stopped", "plan": "p1", "trials": (TUNING.trials[0].model_copy(update={"state": "running"}),)}
+    monkeypatch.setattr(Client, "stop_tuning", lambda *_: TUNING.model_copy(update=stopped))
+    out = run("tune", "words", "--stop")[1]
+    assert "is being taken back" in out
+    assert "as before" not in out
+    assert "9.0 s" not in out, "a trial under way has no pause yet"
 
 
 def test_changes_are_exported_for_flux(run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +132,10 @@ def test_changes_are_exported_for_flux(run, monkeypatch: pytest.MonkeyPatch) -> 
         "bolts": [{"id": "split", "parallelism": 3}],
     }
     assert json.loads(run("tune", "words", "--export", "--json")[1]) == yaml.safe_load(out)
+    monkeypatch.setattr(Client, "tunings", lambda _: Tunings(tunings=()))
+    code, out, err = run("tune", "words", "--export")
+    assert (code, out) == (2, "")
+    assert "no trial of a tuning stayed" in err
 
 
 def test_options_without_effect_are_faults(run) -> None:
@@ -132,6 +144,8 @@ def test_options_without_effect_are_faults(run) -> None:
         (("--set", "a=1", "--trials", "3"), "--trials: has no effect: --set and --executors change it by hand"),
         (("--stop", "--dry-run"), "--dry-run: has no effect: --stop begins no tuning"),
         (("--latency-ms", "0"), "--latency-ms"),
+        (("--latency-ms", "nan"), "nan"),
+        (("--any-latency", "--p99-ms", "9"), "--any-latency: contradicts --latency-ms and --p99-ms"),
     ):
         code, _, err = run("tune", "words", *given)
         assert code == 2
@@ -141,7 +155,7 @@ def test_options_without_effect_are_faults(run) -> None:
 def test_topology_without_measurements_waits(run, nimbus: Nimbus, port: int) -> None:  # noqa: F811
     of = nimbus.now().topologies[0]
     where = ("--service", f"http://{HOST}:{port}")
-    assert "no such topology" in run("tune", "nothing", *where)[2]
+    assert "no topology nothing" in run("tune", "nothing", *where)[2]
     assert "there is no tuning" in run("tune", of.name, *where, "--show")[2]
     client = Client(f"http://{HOST}:{port}", "anna")
     begun = client.tune(of.name, "faster")

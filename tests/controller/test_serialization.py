@@ -69,7 +69,13 @@ def test_a_topology_that_asks_for_one_worker_keeps_it_unless_its_owner_says_othe
     assert why.startswith("it asks for one worker; stormwright.workers: free")
     free = {WORKERS_KEY: "free"}
     assert Serialization().confine(running("n0", asks=1)).topologies[0].conf[CONFINED] == why, "before any record"
-    for of in (running("n0", "n1", asks=1), running("n0", asks=1, **free), running("n0", **free)):
+    consolidated = {"topology.workers": 3}
+    for of in (
+        running("n0", "n1", asks=1),
+        running("n0", asks=1, **free),
+        running("n0", **free),
+        running("n0", asks=1, **consolidated),
+    ):
         assert CONFINED not in sized.confine(of).topologies[0].conf
     assert CONFINED not in unsized.confine(running("n0", asks=1, **free)).topologies[0].conf
     assert CONFINED in known(failed()).confine(running("n0", asks=1, **free)).topologies[0].conf, "that is no doubt"

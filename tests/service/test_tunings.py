@@ -160,8 +160,17 @@ def test_dry_run_changes_nothing(begin: Begin) -> None:
     service = begin(lambda _: 1.0)
     found = tuned(service, dry_run=True)
     (trial,) = found.trials
-    assert (found.state, service.storm.moves) == ("done", [])
-    assert service.plan_service.plan(trial.plan).step_count == 1
+    assert (found.state, trial.state, service.storm.moves) == ("done", "planned", [])
+    plan = service.plan_service.plan(trial.plan)
+    assert plan.step_count == 1
+    (promise,) = plan.promises.values()
+    assert promise.sustained == pytest.approx(trial.predicted.value), "as the trial expects"
+
+
+def test_rate_beyond_every_change_is_refused_without_a_trial(begin: Begin) -> None:
+    found = tuned(begin(lambda _: 1.0), aim=TuningAim("cores", rate_tps=1e9))
+    assert not found.trials
+    assert "no change is predicted to reach 1,000,000,000 trees/s" in found.why
 
 
 def test_stopped_tuning_evaluates_its_trial(begin: Begin) -> None:
@@ -195,7 +204,7 @@ def test_service_that_starts_again_goes_on(begin: Begin) -> None:
 
 def test_what_cannot_be_tuned_is_refused(begin: Begin) -> None:
     service = begin(lambda _: 1.0)
-    with pytest.raises(InputError, match="no such topology"):
+    with pytest.raises(InputError, match="no topology u"):
         start(service, topology="u")
     start(service)
     with pytest.raises(ConflictError, match="is being tuned already"):

@@ -261,7 +261,7 @@ def overloads(stretch: str, where: HistoryLocation, after_s: float, as_json: boo
     "--quantile",
     default=0.95,
     show_default=True,
-    type=click.FloatRange(0, 1, min_open=True),
+    type=options.FiniteRange(0, 1, min_open=True),
     help="Part of minutes, executors and workers in which less is used.",
 )
 @click.option(

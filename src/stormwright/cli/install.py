@@ -22,9 +22,13 @@ from stormwright.storm.installer import (
     FileChange,
     StormYamlSettings,
     install,
+    kept_times,
     uninstall,
 )
 from stormwright.storm.jvm import conf_directory
+
+#: Options of what is set, which `--uninstall` does without.
+_SETTINGS = ("service", "daemons", "token_file", "probe_all", "short_times")
 
 
 @click.command()
@@ -86,27 +90,33 @@ def command(
     """
     home = storm_home.absolute()
     storm_yaml = conf_directory(home) / "storm.yaml"
+    kept = dict[str, object]()
     if removes:
+        if faults := options.idle(dict.fromkeys(_SETTINGS, "--uninstall removes all that was set")):
+            raise InputError("install", faults)
         changes = uninstall(home, storm_yaml)
     else:
         file = token_file.absolute() if token_file else None
         addresses = _addresses(service) if service else None
         settings = StormYamlSettings(addresses, daemons or None, file, probe_all, short_times)
         changes = install(home, storm_yaml, settings)
+        kept = kept_times(storm_yaml) if short_times else {}
     if not as_json:
         _show(changes, home, removes)
         if changes and removes:
             say(f"topologies whose own configuration names {PROBE} need the jar: submit them without it first")
         if token_file and not removes and not token_file.exists():
             say(f"{token_file} does not exist yet")
+        for key, value in kept.items():
+            say(f"{key} stays as storm.yaml has it, {value}; {SHORT_TIMES[key].value} is advised")
         if changes and not removes and not _sets_short_times(changes):
             say("pauses and recoveries are shorter with --short-times, which sets a few times of Storm")
     applied = bool(changes) and not dry_run and _is_confirmed(yes, as_json)
     if applied:
         _apply(changes)
     if as_json:
-        listed = [{"path": str(change.path), "action": change.action} for change in changes]
-        print_json({"storm_home": str(home), "uninstall": removes, "applied": applied, "changes": listed})
+        listed = [{"path": str(each.path), "action": each.action, "difference": each.difference()} for each in changes]
+        print_json({"storm_home": str(home), "uninstall": removes, "applied": applied, "changes": listed, "kept": kept})
     elif applied:
         done, effect = ("removed", "unload") if removes else ("installed", "load")
         say(f"{done}; restart Nimbus and the supervisors of this host to {effect} it")

@@ -26,8 +26,11 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
         The log cannot be read.
     """
     from stormwright.service.auth.audit import FILE, audit_lines
+    from stormwright.service.storage.database import FILE as DATABASE
 
     path = state_dir / FILE
+    if not (path.exists() or (state_dir / DATABASE).exists()):
+        raise StormwrightError(f"{state_dir} is no state directory of a service: it has neither {FILE} nor {DATABASE}")
     try:
         found = list(islice(audit_lines(path), limit))
     except OSError as error:

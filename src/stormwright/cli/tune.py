@@ -14,7 +14,7 @@ from stormwright.cli import options
 from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import print_json, print_table, text_table
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, StormwrightError
 
 if TYPE_CHECKING:
     from stormwright.client import Client
@@ -33,15 +33,15 @@ _POLL_S = 2.0
 @click.argument("topology")
 @options.service
 @options.reason("a better configuration")
-@click.option("--latency-ms", type=click.FloatRange(0, min_open=True), help="Maximum mean complete latency.")
-@click.option("--p99-ms", type=click.FloatRange(0, min_open=True), help="Maximum 99th percentile of the latency.")
+@click.option("--latency-ms", type=options.FiniteRange(0, min_open=True), help="Maximum mean complete latency.")
+@click.option("--p99-ms", type=options.FiniteRange(0, min_open=True), help="Maximum 99th percentile of the latency.")
 @click.option("--any-latency", is_flag=True, help="The latency may rise; by default it stays at most as it is.")
 @click.option("--least-cores", is_flag=True, help="The least CPU at the rate that comes, not the highest rate.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="With --least-cores: minimum trees/s.")
+@click.option("--rate", type=options.FiniteRange(0, min_open=True), help="With --least-cores: minimum trees/s.")
 @click.option("--trials", type=click.IntRange(1, 100), default=6, show_default=True, help="Maximum number of trials.")
 @click.option(
     "--pauses",
-    type=click.FloatRange(0, min_open=True),
+    type=options.FiniteRange(0, min_open=True),
     default=600.0,
     show_default=True,
     help="Maximum duration of all its pauses together, in seconds.",
@@ -112,6 +112,8 @@ def command(
         return
     if rate is not None and not least_cores:
         raise InputError("tune", [Fault("has a meaning with --least-cores only", "--rate")])
+    if any_latency and (latency_ms or p99_ms):
+        raise InputError("tune", [Fault("contradicts --latency-ms and --p99-ms", "--any-latency")])
     aim = TuningAim("cores" if least_cores else "throughput", rate, latency_ms, p99_ms)
     found = _tuned(client, topology, reason, aim, any_latency, trials, pauses, dry_run, quiet=as_json)
     _print(found, as_json=as_json)
@@ -133,7 +135,8 @@ def _tuned(
     found = client.tune(
         topology, reason, aim, any_latency=any_latency, trials=trials, pauses_s=pauses_s, dry_run=dry_run
     )
-    say(f"tuning {found.id} of {found.name}: {found.aim}; `stormwright tune {found.name} --stop` ends it", err=True)
+    ends = "nothing is applied" if dry_run else f"`stormwright tune {found.name} --stop` ends it"
+    say(f"tuning {found.id} of {found.name}: {found.aim}; {ends}", err=True)
     shown: dict[int, str] = {}
     while found.state == "running" or found.plan:
         for number, trial in enumerate(found.trials):
@@ -162,7 +165,7 @@ def _print(tuning: Tuning, *, as_json: bool) -> None:
                 _multiple(trial.predicted),
                 _multiple(trial.measured),
                 "–" if trial.latency is None else f"×{trial.latency:.2f}",
-                f"{trial.pause_s:.1f} s",
+                "–" if trial.state in ("planned", "running") else f"{trial.pause_s:.1f} s",
                 trial.state,
             )
         print_table(table)
@@ -172,7 +175,9 @@ def _print(tuning: Tuning, *, as_json: bool) -> None:
     improvements = tuning.improvements
     if improvements:
         say(f"{quantity} ×{tuning.gain:.2f}, latency ×{tuning.latency:.2f}, paused for {tuning.pause_s:.0f} s in all")
-    elif tuning.state != "running":
+    if tuning.plan:
+        say("the last trial stays only if it is measured as better; else it is being taken back")
+    elif not improvements and tuning.state != "running":
         say("its configuration is as before")
     if tuning.why:
         say(f"{tuning.state}: {tuning.why}")
@@ -191,6 +196,8 @@ def _export(client: Client, topology: str, *, as_json: bool) -> None:
         for trial in tuning.improvements:
             executors |= trial.executors
             conf |= trial.conf
+    if not executors and not conf:
+        raise StormwrightError(f"{newest.name} has its configuration of before: no trial of a tuning stayed")
     if ACKER in executors:
         conf["topology.acker.executors"] = executors.pop(ACKER)
     parts: dict[str, Any] = {"name": newest.name, "config": conf} if conf else {"name": newest.name}

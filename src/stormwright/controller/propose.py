@@ -86,6 +86,26 @@ def propose(problem: Problem, request: Request, inputs: PlanInputs) -> Plan | No
     return Proposals(problem, request.goals, inputs).of(request)
 
 
+def valid_changes(
+    problem: Problem, request: Place, changes_executors: bool
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Any]]]:
+    """Return the numbers of executors and the configurations of a request that differ from those that run.
+
+    Raises
+    ------
+    InputError
+        There is no such topology or component, the cluster cannot change numbers of executors, or a value of a
+        configuration could do harm.
+    """
+    resizing, conf = other_executors(problem, request.executors), other_conf(problem, request.conf)
+    if resizing and not changes_executors:
+        why = "a virtual cluster cannot change the executors of a running topology"
+        raise InputError("executors", [Fault(why, name_of(problem, topology)) for topology in resizing])
+    if request.origin != "rollback":  # else it ran with that before
+        require_sound_conf(problem, conf)
+    return resizing, conf
+
+
 def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
     """Return the problem that is planned on.
 
@@ -266,10 +286,8 @@ class Proposals:
 
     def _place(self, request: Place) -> Plan | NoPlan:
         problem = self._problem
-        resizing = other_executors(problem, request.executors)
-        conf, returns = other_conf(problem, request.conf), request.origin == "rollback"
-        if not returns:  # else it ran with that before
-            require_sound_conf(problem, conf)
+        resizing, conf = valid_changes(problem, request, self._inputs.changes_executors)
+        returns = request.origin == "rollback"
         changing = {**resizing, **conf}
         given = {topology: each for topology, each in request.placements.items() if topology not in changing}
         wanted = given_slots(problem, given, self._inputs.slot_name)

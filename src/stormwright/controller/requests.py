@@ -141,6 +141,8 @@ class PlanInputs:
         Sources of figures for people; None for none.
     predicts
         Whether a placement that is given is predicted; where it is not, there are no promises.
+    changes_executors
+        Whether the cluster can change the numbers of executors of a running topology.
     """
 
     scheduler: Scheduler | None = None
@@ -153,6 +155,7 @@ class PlanInputs:
     slot_name: Callable[[WorkerSlot], str] = str
     sources: FigureSources | None = None
     predicts: bool = True
+    changes_executors: bool = True
 
 
 #: Why there is no plan: a hold; no trigger fires; nothing runs, or what runs would lose its slots; the gain is small or

@@ -18,7 +18,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, Topology
 from stormwright.model.arrays import IntArray
-from stormwright.model.topology_config import CONFINED, WORKERS_KEY
+from stormwright.model.topology_config import CONFINED, SUBMITTED_WORKERS, WORKERS_KEY
 from stormwright.perflog.records import LogRecord
 
 #: Seconds after which the pairs of a worker are looked at again while streams of it are unknown.
@@ -125,7 +125,8 @@ def _why(streams: _Streams, problem: Problem, topology: int) -> str:
         (component, name), error = min(streams.failed.items())
         return f"tuples of {component} on stream {name} cannot be serialized ({error})"
     one = problem.topologies[topology]
-    is_in_doubt = (streams.unknown or one.num_workers == 1) and WORKERS_KEY not in one.conf
+    submitted = one.conf.get(SUBMITTED_WORKERS, one.num_workers)
+    is_in_doubt = (streams.unknown or submitted == 1) and WORKERS_KEY not in one.conf
     if not is_in_doubt or _workers(problem, topology) != 1:
         return ""
     if streams.unknown:

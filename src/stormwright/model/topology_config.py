@@ -45,6 +45,9 @@ PINNED_KEYS = "stormwright.pinned.keys"
 WEIGHT = "stormwright.weight"
 _MAX_WEIGHT = 10**9
 
+#: Number of workers that a topology was submitted with; a rebalance changes that of `Topology` only.
+SUBMITTED_WORKERS = "topology.workers"
+
 #: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
 WORKERS_KEY = "stormwright.workers"
 WORKERS = ("exactly", "at_most", "free")

@@ -71,7 +71,7 @@ class TuningTrial(Shape):
     pause_s
         Seconds for which the topology was paused, both ways.
     state
-        ``running``, ``better``, ``taken back``, or ``failed``.
+        ``planned`` (by a dry run, which ends with it), ``running``, ``better``, ``taken back``, or ``failed``.
     why
         Why it was taken back or failed.
     """
@@ -86,7 +86,7 @@ class TuningTrial(Shape):
     measured: Range | None = None
     latency: float | None = None
     pause_s: float = 0.0
-    state: Literal["running", "better", "taken back", "failed"] = "running"
+    state: Literal["planned", "running", "better", "taken back", "failed"] = "running"
     why: str = ""
 
     @property

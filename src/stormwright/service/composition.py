@@ -410,10 +410,9 @@ class Service:
             by_goal,
             scheduler_keeping_running(REPAIR_SCHEDULER),
             trial_scheduler,
-            *(
-                scheduler_keeping_running(DEFAULT_SCHEDULER, {**settings.rules, "objective": objective})
-                for objective in ("throughput", "nodes")
-            ),
+            scheduler_keeping_running(DEFAULT_SCHEDULER, {**settings.rules, "objective": "throughput"}),
+            scheduler_keeping_running(DEFAULT_SCHEDULER, {**settings.rules, "objective": "nodes"}),
+            settings.changes_executors,
         )
         self._control = control = build_control(
             settings,

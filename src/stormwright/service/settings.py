@@ -71,6 +71,8 @@ class ServiceSettings:
         Nothing moves while more than this fraction of the recently present nodes is missing.
     clock
         Clock of the cluster.
+    changes_executors
+        Whether the cluster can change the numbers of executors of a running topology.
     leadership
         Leadership: with several services only the leader decides.
     """
@@ -92,6 +94,7 @@ class ServiceSettings:
     autopilot: AutopilotSettings | None = None
     most_missing: float = MAX_MISSING
     clock: Clock = WALL
+    changes_executors: bool = True
     leadership: Leadership = SINGLE_SERVICE
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)

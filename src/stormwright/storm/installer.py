@@ -233,6 +233,18 @@ def install(storm_home: Path, storm_yaml: Path, settings: StormYamlSettings) -> 
     return [change for change in changes if change.before != change.after]
 
 
+def kept_times(storm_yaml: Path) -> dict[str, Any]:
+    """Return those of `SHORT_TIMES` that the operator has set to another value, which `install` leaves.
+
+    Raises
+    ------
+    InputError
+        storm.yaml cannot be read.
+    """
+    _, present = _parsed(storm_yaml, (_restored(storm_yaml, _read(storm_yaml)) or b"").decode())
+    return {key: present[key] for key, each in SHORT_TIMES.items() if present.get(key, each.value) != each.value}
+
+
 def uninstall(storm_home: Path, storm_yaml: Path) -> list[FileChange]:
     """Return the changes that undo `install`: storm.yaml first, so that it never names a missing class.
 
@@ -253,9 +265,14 @@ def uninstall(storm_home: Path, storm_yaml: Path) -> list[FileChange]:
 
 
 def _require_storm(home: Path) -> None:
-    if not any(home.glob("lib/storm-*.jar")):
+    jars = [path.name for path in home.glob("lib/storm-*.jar")]
+    if not jars:
         fault = Fault("is no Storm installation: there is no lib/storm-….jar in it", str(home))
         raise InputError("STORM_HOME", [fault])
+    if old := [name for name in jars if re.match(r"storm-core-[01]\.", name)]:
+        raise InputError(
+            "STORM_HOME", [Fault(f"is Storm before 2.0 (lib/{old[0]}), which is not supported", str(home))]
+        )
 
 
 def _own_jars(directory: Path) -> list[Path]:

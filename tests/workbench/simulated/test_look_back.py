@@ -26,7 +26,7 @@ from stormwright.workbench.simulated.cluster import SimulatedCluster, virtual_cl
 from stormwright.workbench.simulated.loads import CountedLoads
 
 #: Of the rate that is predicted, what a topology comes to anywhere but where it was first.
-ELSEWHERE = 0.15
+ELSEWHERE = 0.08
 
 
 def crowded(problem: Problem, offered_tps: Mapping[str, float]) -> SteadyEngine:

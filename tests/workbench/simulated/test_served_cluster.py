@@ -18,6 +18,7 @@ from typing import cast
 import pytest
 
 from stormwright.client.client import Client
+from stormwright.errors import InputError
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.perflog import LogRecord
 from stormwright.perflog.records import RejectedLine, parse_lines
@@ -94,6 +95,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         HOST,
         port,
         clock=cluster.clock,
+        changes_executors=False,
         triggers=TriggerParams(period_s=20, cool_down_s=20),
         history=HistorySettings(tables=False),
     )
@@ -108,6 +110,14 @@ def served(tmp_path: Path) -> Iterator[Served]:
             stop.set()
             running.join(20)
     assert not list((tmp_path / "history").glob("**/*.parquet")), "nobody takes them in"
+
+
+def test_other_numbers_of_executors_are_refused_before_anything_is_paused(served: Served) -> None:
+    topology = next(iter(two().topologies))
+    component = next(each.id for each in topology.components if each.type == "bolt")
+    with pytest.raises(InputError, match="a virtual cluster cannot change the executors"):
+        served.client.plan("more", executors={topology.id: {component: topology.executor_counts[component] + 1}})
+    assert served.client.plans().plans == ()
 
 
 @pytest.mark.long

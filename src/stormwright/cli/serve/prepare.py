@@ -112,6 +112,7 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
         ),
         forecast_min=values["forecast_min"],
         clock=cluster.clock if cluster else WALL,
+        changes_executors=cluster is None,
         stream=StreamSettings(
             keep_raw_s=round(values["keep_raw_h"] * 3600), alarm_after_s=values["alarm_after_s"], kafka=topic
         ),

@@ -120,6 +120,13 @@ class Candidate:
     improvement: float
     full: float
 
+    def promise(self, topology: str, aim: TuningAim) -> Promise:
+        """Return the promise of the plan to its topology (id), with the effects beyond the model."""
+        promise, multiple = self.plan.promises[topology], exp(self.expected.mean)
+        return (
+            replace(promise, sustained=multiple) if aim.quantity == "throughput" else replace(promise, cpu=1 / multiple)
+        )
+
     @property
     def range(self) -> Range:
         """The expected multiple with its interval."""
@@ -153,6 +160,8 @@ def next_trial(problem: Problem, topology: str, aim: TuningAim, inputs: TrialInp
     if problem.load is None or topology not in problem.load.topologies:
         return NoPlan("unmeasured", "it is not measured yet")
     singles = list(search.candidates(changes_of(problem, index)))
+    if not singles and search.too_slow:
+        return NoPlan("impossible", f"no change is predicted to reach {aim.rate_tps:,.0f} trees/s")
     if not singles:
         return NoPlan("nothing_to_do", "no further change is left to try")
     best = search.combined(singles)
@@ -206,6 +215,8 @@ class TrialSearch:
         self._topology = problem.topologies[index]
         self._polls = PollingCost(problem, index)
         self._proposals = Proposals(problem, (THROUGHPUT,), replace(inputs.plan, sources=None))
+        #: Number of candidates that are predicted to come to less than the minimum rate of the aim.
+        self.too_slow = 0
 
     @cached_property
     def _pending(self) -> float:
@@ -302,6 +313,9 @@ class TrialSearch:
         if not multiple or not isfinite(multiple):
             return None
         multiple *= self._polls.gain(change)
+        if self._aim.rate_tps and promise.wanted_tps is not None and promise.wanted_tps < self._aim.rate_tps:
+            self.too_slow += 1
+            return None
         features = features_of(self._topology, change, self._problem.conf)
         if change.placed:
             features["placed"] = abs(log(multiple))

@@ -19,7 +19,7 @@ from stormwright.controller.objectives.placements import Placements, measured_ra
 from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.policy import with_possible_trial
 from stormwright.controller.preconditions import changes
-from stormwright.controller.propose import propose, to_plan_on
+from stormwright.controller.propose import propose, to_plan_on, valid_changes
 from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, PlanInputs, Repair
 from stormwright.controller.safety.move_kinds import KINDS, MoveSafety
 from stormwright.controller.staying import out_of_scope, require_matches
@@ -94,6 +94,8 @@ class PlanMakers:
     tuning_scheduler, sizing_scheduler
         Schedulers that place a topology around all others: one that is tuned; and one whose size changes, on as few
         nodes as sustain its load. None for `repair_scheduler`.
+    changes_executors
+        Whether the cluster can change the numbers of executors of a running topology.
     """
 
     goal: str
@@ -102,6 +104,7 @@ class PlanMakers:
     trial_scheduler: Scheduler | None = None
     tuning_scheduler: Scheduler | None = None
     sizing_scheduler: Scheduler | None = None
+    changes_executors: bool = True
 
 
 class PlanService(PlanQueries):
@@ -162,12 +165,15 @@ class PlanService(PlanQueries):
         ConflictError
             `MAX_WAITING` plans wait to be made.
         InputError
-            A pattern fits no topology, or no node.
+            A pattern fits no topology, or no node; or another number of executors, or a configuration, is none that
+            a topology can have.
         """
         self._queue.require_room()
         goals = tuple(dict.fromkeys(request.goals)) or (self._makers.goal,)
         if (now := self._problem()) is not None:
             require_matches(now, request.topologies, request.nodes)
+            if isinstance(wish := _wish(now, request, goals), Place):
+                valid_changes(now, wish, self._makers.changes_executors)
         plan = self._plans.add(
             "person", ",".join(goals), person(request.by), request.reason, request.model_dump(mode="json")
         )
@@ -179,6 +185,7 @@ class PlanService(PlanQueries):
                 repair_scheduler=self._makers.repair_scheduler,
                 stay=stay,
                 sources=sources,
+                changes_executors=self._makers.changes_executors,
             )
             found, trials = propose(problem, _wish(problem, request, goals), inputs), self._makers.trial_scheduler
             if not isinstance(found, NoPlan) or trials is None or goals != (THROUGHPUT,):
@@ -234,7 +241,12 @@ class PlanService(PlanQueries):
     def plan_inputs(self, problem: Problem, sources: FigureSources) -> PlanInputs:
         """Return the schedulers and limits of plans that parts of the service make."""
         stay = self._guard.forbidden(problem, rates=measured_rates)
-        return PlanInputs(repair_scheduler=self._makers.repair_scheduler, stay=stay, sources=sources)
+        return PlanInputs(
+            repair_scheduler=self._makers.repair_scheduler,
+            stay=stay,
+            sources=sources,
+            changes_executors=self._makers.changes_executors,
+        )
 
     @property
     def tuning_scheduler(self) -> Scheduler:

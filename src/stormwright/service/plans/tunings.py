@@ -135,7 +135,7 @@ class TuningService:
         called = topologies_called(problem, request.topology)
         if len(called) != 1:
             near = suggestion_for(request.topology, {each.name for each in problem.topologies})
-            text = "several topologies have this name" if called else f"no such topology{near}"
+            text = "several topologies have this name" if called else f"no topology {request.topology}{near}"
             raise InputError("tuning", [Fault(text, "$.topology")])
         topology = problem.topologies[called[0]]
         tuning = Tuning(
@@ -252,9 +252,11 @@ class TuningService:
             features=dict(found.features),
             modelled=exp(found.modelled),
             predicted=found.range,
+            state="planned" if tuning.dry_run else "running",
         )
         self._update(tuning.id, trials=(*tuning.trials, trial))
-        update = {"trial": True, "aim": tuning.aim, "gain": _gain_text(found, tuning.aim)}
+        promises = {**found.plan.promises, tuning.topology: found.promise(tuning.topology, tuning.aim)}
+        update = {"trial": True, "aim": tuning.aim, "gain": _gain_text(found, tuning.aim), "promises": promises}
         return found.plan.model_copy(update=update)
 
     def _look_at_plan(self, tuning: Tuning) -> None:

@@ -11,6 +11,7 @@ from stormwright.errors import NimbusError
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.assignment import UNPLACED
+from stormwright.model.topology_config import SUBMITTED_WORKERS
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.timings import PUSH, REBALANCE, STATUS, Delay, Timings
 
@@ -222,6 +223,7 @@ class VirtualNimbus:
         self._require_up("submit")
         if any(each.topology.name == topology.name for each in self.entries.values()):
             raise NimbusError(f"Nimbus refused submit: {topology.name} already exists on cluster ({ALIVE})", ALIVE)
+        topology = replace(topology, conf={SUBMITTED_WORKERS: topology.num_workers, **topology.conf})
         self.entries[topology.id] = StoredTopology(topology, self._clock.monotonic(), assignment=placed)
         self.changes += 1
         if placed is not None and not self._news:  # one notification for all changes at this instant

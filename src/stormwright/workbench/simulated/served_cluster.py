@@ -18,6 +18,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats import placement_to_dict
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
+from stormwright.model.topology_config import SUBMITTED_WORKERS
 from stormwright.plans.json import placement_of_dict
 from stormwright.predict.flow.profile import Profile
 from stormwright.service.composition import Service
@@ -192,7 +193,9 @@ class ServedCluster:
             somewhere = (problem.current_slot[problem.executors_of(number)] != UNPLACED).all()
             placed = problem.current[topology.id] if somewhere else None
             if before := stored.get(topology.id):
-                topology, placed = replace(topology, num_workers=before.num_workers), before.assignment
+                conf = {SUBMITTED_WORKERS: topology.num_workers, **topology.conf}
+                topology = replace(topology, num_workers=before.num_workers, conf=conf)
+                placed = before.assignment
             self.storm.submit(topology, placed)
             if before and before.is_paused:
                 self.storm.nimbus.deactivate(topology.name)
