@@ -130,7 +130,7 @@ def test_check_reports_unresolvable_host(check):
 def test_check_reports_unusable_state_directory(check, tmp_path):
     (tmp_path / "file").touch()
     code, lines = check("--state", tmp_path / "file" / "state")
-    assert (code, lines[-1].split(", as")[0]) == (2, f"wrong   state: {tmp_path}/file/state: cannot be made")
+    assert (code, lines[-1].split(" in ")[0]) == (2, f"wrong   state: {tmp_path}/file/state: cannot be made")
 
 
 def test_check_contacts_zookeeper_and_reports_leader(check, monkeypatch):

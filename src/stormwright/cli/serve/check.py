@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,17 +146,17 @@ def _state(directory: Path, lock: str) -> str:
 
     if not directory.exists():
         parent = next(each for each in directory.absolute().parents if each.exists())
-        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            values = (
-                f"cannot be made, as {parent} may not be written to: name another --state, or let this user write it"
-            )
-            raise InputError("--state", [Fault(values, str(directory))])
-        return f"{directory} will be made"
+        try:
+            with tempfile.TemporaryDirectory(dir=parent):  # permissions do not tell, such as root's in /proc
+                return f"{directory} will be made"
+        except OSError as error:
+            why = f"cannot be made in {parent} ({error.strerror}): name another --state, or let this user write there"
+            raise InputError("--state", [Fault(why, str(directory))]) from error
     try:
         tempfile.TemporaryFile(dir=directory).close()
     except OSError as error:
-        values = f"cannot be written to ({error.strerror}): name another --state, or let this user write there"
-        raise InputError("--state", [Fault(values, str(directory))]) from error
+        why = f"cannot be written to ({error.strerror}): name another --state, or let this user write there"
+        raise InputError("--state", [Fault(why, str(directory))]) from error
     damaged = check_database(directory / FILE) if (directory / FILE).exists() else []
     if (directory / lock).exists():
         with exclusive_lock(
