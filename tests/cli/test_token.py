@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stormwright.service.auth.tokens import FILE, Tokens
+from stormwright.service.storage.database import FILE as DATABASE
 from tests.service.auth.guarded import guarded
 
 
@@ -110,6 +111,9 @@ def test_changes_and_refusals_are_listed(run: Any, tmp_path: Path) -> None:
     assert [(each["who"], each["status"]) for each in found] == [("viewer", 403)]
     assert run("history", "--audit", tmp_path / "none")[0] == 2
     (tmp_path / "new").mkdir()
+    code, _, err = run("history", "--audit", tmp_path / "new", "--json")
+    assert (code, "is no state directory of a service" in err) == (2, True)
+    (tmp_path / "new" / DATABASE).touch()
     assert run("history", "--audit", tmp_path / "new", "--json")[0] == 0
 
 
