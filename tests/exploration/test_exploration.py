@@ -88,6 +88,14 @@ def test_topology_without_workers_is_not_resumed_before_it_has_some() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "moment"), [("slow-link-source-node", Moment.PAUSED), ("stop-service-for-long", Moment.BEFORE)]
+)
+def test_topology_on_a_detour_is_resumed_without_workers_that_never_reported(name: str, moment: Moment) -> None:
+    """In its spare slots they come up after the order to leave them: activated, they would begin trees and be ended."""
+    assert explore(of_scenario(CATALOGUE[name], moment, 110)).text == ""
+
+
+@pytest.mark.parametrize(
     ("name", "moment"),
     [
         ("kill-service", Moment.ORDERED),

@@ -363,10 +363,14 @@ class Mover:
         clock = self._tally.clock
         since = clock.monotonic()
         old = [life for move, leg in legs for life in self._tally.lives(move.topology, leg.stopped_workers)]
+        # Workers of the leg before may live and not have reported yet: once active, they would begin trees.
+        unheard = {(move.topology, slot) for move, leg in legs for slot in leg.stopped_workers}
+        unheard -= {(life.topology, WorkerSlot(life.supervisor, life.port)) for life in old}
         self._order(legs, reason, first=first)
         left = [(move.topology, supervisor) for move, leg in legs for supervisor in self._vacated(leg)]
         # Nimbus may ask while it is called, so before an order is over.
         known, stored_s, order_begin, ordered, again = None, None, since, clock.monotonic(), _AGAIN
+        left_s = ordered
         limit_s = self._limits.swap_s + max(self._fetched_s() if move.conf else 0.0 for move, _ in legs)
         silent_s = _ENDED_AFTER_S if first else _YOUNG_ENDED_S
         # Else a supervisor fetches a configuration only while a worker runs, so an outdated one has to start again.
@@ -382,8 +386,12 @@ class Mover:
                 order_begin = clock.monotonic()
                 self._order(legs, reason, first=first)
                 known, stored_s, ordered = None, None, clock.monotonic()
-            left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
-            ended = not left and all(self._tally.has_ended(life, silent_s) for life in old)
+            if left:
+                left = [each for each in left if not self._released(*each)]
+                left_s = clock.monotonic()
+            if unheard and clock.monotonic() >= left_s + _YOUNG_ENDED_S:
+                unheard.clear()
+            ended = not (left or unheard) and all(self._tally.has_ended(life, silent_s) for life in old)
             # Where Nimbus had no answer, workers end as well, and new ones run elsewhere.
             if self._is_placed(legs, order_begin):
                 stored_s = stored_s or clock.monotonic()
