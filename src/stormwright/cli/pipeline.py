@@ -19,6 +19,8 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from stormwright.pipeline.parsing.clean import LineCounts
     from stormwright.pipeline.spark.location import Location
 
@@ -105,10 +107,80 @@ def backfill(
     if as_json:
         print_json({**asdict(counts), "reasons": reasons, "warning": warning})
         return
+    print_table(_ledger(counts))
+
+
+@command.command()
+@click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY|URI...")
+@click.option(
+    "--into",
+    required=True,
+    metavar="DIRECTORY|URI",
+    help="Output directory, with the checkpoint of the stream: it resumes where it ended.",
+)
+@click.option("--once", is_flag=True, help="End once all files that have landed are processed.")
+@click.option(
+    "--trigger", "trigger_s", default=10, show_default=True, type=_SECONDS, help="Time between two batches, in seconds."
+)
+@click.option(
+    "--max-files", default=1000, show_default=True, type=options.WholeRange(1), help="Maximum number of files a batch."
+)
+@options.spark
+@options.as_json("Print the ledger as JSON.")
+def stream(
+    directories: tuple[str, ...],
+    into: str,
+    once: bool,
+    trigger_s: int,
+    max_files: int,
+    master: str | None,
+    spark_conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Compute tables from records as they land, by Structured Streaming, on one machine or many.
+
+    DIRECTORIES hold landed files, which stay there: a service moves those that it has processed into
+    `stream/raw` of its state directory (`serve --keep-raw`). Records that land more than 30 s after their interval
+    began are quarantined, and each is counted once, also if the stream or its machines fail.
+
+    `stormwright.pipeline.streaming.structured.StructuredStream` has the tables as data frames, and in a notebook the
+    same stream.
+    """
+    from stormwright.pipeline.settings import StreamSettings
+    from stormwright.pipeline.spark.location import is_uri
+    from stormwright.pipeline.spark.session import working_session
+    from stormwright.pipeline.spark.target import SparkTarget
+    from stormwright.pipeline.streaming.structured import StructuredStream
+
+    _require_directories("landed files", [Path(each) for each in directories if not is_uri(each)])
+    settings = StreamSettings(trigger_s=trigger_s, max_files_per_batch=max_files)
+    target = SparkTarget.parsed(master, spark_conf)
+    if not is_uri(into):
+        Path(into).mkdir(parents=True, exist_ok=True)
+    with (
+        Console(stderr=True).status("starting Spark") as status,
+        working_session(target, [*directories, into]) as spark,
+    ):
+        landed = StructuredStream(spark, directories, into, settings)
+        try:
+            landed.start(until_empty=once)
+            landed.follow(status.update)
+        except KeyboardInterrupt:
+            say("stopped; it goes on where it was when it is started again", err=True)
+        finally:
+            landed.stop()
+        counts = landed.counts()
+    if as_json:
+        print_json(asdict(counts))
+        return
+    print_table(_ledger(counts))
+
+
+def _ledger(counts: LineCounts) -> Table:
     table = numbers_table("lines", "")
     for what, count in asdict(counts).items():
         table.add_row(what, f"{count:,}")
-    print_table(table)
+    return table
 
 
 def _many_rejected(counts: LineCounts, reasons: dict[str, int], into: str) -> str | None:

@@ -21,6 +21,7 @@ from stormwright.perflog.columns import LANDED, read_landed_file
 from stormwright.perflog.landing import COLUMNS_SUFFIX, SUFFIX, SUFFIXES, TEMPORARY_PREFIX
 from stormwright.pipeline.parsing.clean import late_marked, validated
 from stormwright.pipeline.parsing.parsed import LINE, parsed, record_type
+from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.location import Location, address
 
 #: Nothing else ends a line: not a carriage return, which is a blank in JSON.
@@ -31,6 +32,12 @@ _BYTES_PER_LINE = 600
 
 _ROWS = pa.schema([*LANDED, ("file", pa.string()), ("block", pa.int64()), ("row", pa.int64())])
 _ROW_COLUMNS = _ROWS.names
+
+#: Schema of landed files of columns, for Spark.
+_LANDED_TYPE = record_type().add("landed_ms", "long").add("reason", "string").add(LINE, "binary")
+
+#: Reason for a Parquet file without the columns of a landed file.
+FOREIGN = "was not landed by stormwright: move it to another directory"
 
 
 def waiting_files(landing: Path, most: int | None = None) -> list[Path]:
@@ -155,33 +162,57 @@ def read_records(spark: SparkSession, table: Location) -> DataFrame:
     return spark.read.schema(record_type()).parquet(address(table))
 
 
+def stream_landed(spark: SparkSession, directory: Location, settings: StreamSettings) -> DataFrame:
+    """Return the rows of files that land in a directory, as a stream; as `read_landed`, but for the origin of lines.
+
+    Files are read in the order in which they landed, `StreamSettings.max_files_per_batch` of them in a batch. Lines of
+    JSON have no `row`, which a stream cannot count. A Parquet file of another origin is rejected row by row.
+    """
+    reader = spark.readStream.option("maxFilesPerTrigger", settings.max_files_per_batch)
+    lines = reader.options(**_LINES, pathGlobFilter=f"*{SUFFIX}").text(address(directory))
+    of_lines = _of_lines(lines, F.lit(None).cast("long"), settings.late_s)
+    rows = reader.option("pathGlobFilter", f"*{COLUMNS_SUFFIX}").schema(_LANDED_TYPE).parquet(address(directory))
+    rows = rows.withColumn("reason", F.when(F.col("landed_ms").isNull(), FOREIGN).otherwise(F.col("reason")))
+    rows = rows.withColumn("landed_ms", F.coalesce("landed_ms", _modified_ms()))
+    return of_lines.unionByName(_of_columns(rows, settings.late_s))
+
+
 def _require_landed(spark: SparkSession, directories: Sequence[Location], **options: str) -> None:
     """Raise if a Parquet file was not landed by a service: to Spark, the columns that it lacks are null."""
     rows = spark.read.options(**options).schema("landed_ms long").parquet(*map(address, directories))
     found = rows.where(F.col("landed_ms").isNull()).select("_metadata.file_path").limit(1).collect()
     if found:
-        why = "was not landed by stormwright: move it to another directory"
-        raise InputError("landed files", [Fault(why, found[0]["file_path"])])
+        raise InputError("landed files", [Fault(FOREIGN, found[0]["file_path"])])
 
 
 def _read_lines(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
     lines = spark.read.options(**_LINES, **options).text([address(path) for path in paths])
     # Numbers grow along a file.
-    row = F.monotonically_increasing_id()
-    landed_ms = F.unix_millis("_metadata.file_modification_time").alias("landed_ms")
+    return _of_lines(lines, F.monotonically_increasing_id(), late_s)
+
+
+def _of_lines(lines: DataFrame, row: Column, late_s: int) -> DataFrame:
     block = F.col("_metadata.file_block_start").alias("block")
+    landed_ms = _modified_ms().alias("landed_ms")
     return validated(parsed(lines, *_origin(block, row), landed_ms), late_s).select(*_ROW_COLUMNS)
 
 
 def _read_columns(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
-    landed_type = record_type().add("landed_ms", "long").add("reason", "string").add(LINE, "binary")
-    rows = spark.read.options(**options).schema(landed_type).parquet(*(address(path) for path in paths))
+    rows = spark.read.options(**options).schema(_LANDED_TYPE).parquet(*(address(path) for path in paths))
+    return _of_columns(rows, late_s)
+
+
+def _of_columns(rows: DataFrame, late_s: int) -> DataFrame:
     origin = _origin(F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
     return late_marked(rows.select("*", *origin), late_s).select(*_ROW_COLUMNS)
 
 
 def _origin(block: Column, row: Column) -> tuple[Column, ...]:
     return F.col("_metadata.file_path").alias("file"), block, row.alias("row")
+
+
+def _modified_ms() -> Column:
+    return F.unix_millis("_metadata.file_modification_time")
 
 
 def _timestamp(second: int) -> str:

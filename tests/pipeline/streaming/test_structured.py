@@ -1,0 +1,132 @@
+"""Structured Streaming over landed files, against files at rest and plain Python: restarts, repeated batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from stormwright.errors import InputError
+from stormwright.pipeline.measurement.panes import KEYS
+from stormwright.pipeline.measurement.windows import PANES
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.streaming import structured
+from stormwright.pipeline.streaming.backfill import backfill
+from stormwright.pipeline.streaming.structured import StructuredStream
+from tests.pipeline.generator import Delivery, deliver, dice, land, make_world, records
+from tests.pipeline.oracle import Outcome, expected_outcome
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SETTINGS = StreamSettings(max_files_per_batch=4)
+START_MS = 1_690_000_000_000
+
+
+def landed(directory: Path, delivery: Delivery, per_file: int = 25) -> Outcome:
+    """Every other file has columns; and what must become of all lines."""
+    files = {}
+    for number, begin in enumerate(range(0, len(delivery.arriving), per_file)):
+        lines = delivery.arriving[begin : begin + per_file]
+        late_s = SETTINGS.late_s if number % 2 else None
+        path = land(directory, (line.body for line in lines), lines[-1].arrived_ms, columns_late_s=late_s)
+        files[path.name] = (lines[-1].arrived_ms, lines)
+    return expected_outcome(files, SETTINGS.late_s)
+
+
+def made(seed: int, seconds: int = 60) -> Delivery:
+    rng = dice(seed)
+    return deliver(records(make_world(seed), START_MS, seconds, rng), rng, spoil=0.2, held=0.02)
+
+
+def run(spark: SparkSession, landing: Path, into: Path, settings: StreamSettings = SETTINGS) -> StructuredStream:
+    stream = StructuredStream(spark, [landing], into, settings)
+    stream.start(until_empty=True)
+    try:
+        stream.follow()
+    finally:
+        stream.stop()
+    return stream
+
+
+def in_order(found: DataFrame) -> pa.Table:
+    table = found.toArrow().select(PANES.names).cast(PANES)
+    return table.sort_by([(name, "ascending") for name in ("pane_ms", *KEYS)])
+
+
+def assert_exact(stream: StructuredStream, spark: SparkSession, landing: Path, outcome: Outcome) -> None:
+    assert asdict(stream.counts()) == outcome.ledger
+    at_rest = landing.with_name("at-rest")
+    backfill(spark, [landing], at_rest, settings=SETTINGS, late_s=SETTINGS.late_s)
+    assert in_order(stream.panes()).equals(in_order(spark.read.parquet(str(at_rest / "panes"))))
+    found = stream.quarantine().collect()
+    places = Counter((row["reason"], row["file"], row["landed_ms"]) for row in found)
+    assert places == Counter((reason, file, landed_ms) for reason, file, _, landed_ms in outcome.quarantine)
+    numbers = {(row["file"], row["line_number"]) for row in found if row["line_number"]}
+    of_columns = {(file, number) for _, file, number, _ in outcome.quarantine if file.endswith(".parquet")}
+    assert numbers == of_columns
+    assert all(row["line"] is not None for row in found if row["file"].endswith(".jsonl"))
+
+
+def test_stream_over_two_starts_equals_files_at_rest(spark: SparkSession, tmp_path: Path) -> None:
+    delivery, landing, into = made(1), tmp_path / "landing", tmp_path / "into"
+    half = len(delivery.arriving) // 50 * 25
+    first = replace(delivery, arriving=delivery.arriving[:half])
+    landed(landing, first)
+    run(spark, landing, into)
+    rest = replace(delivery, arriving=delivery.arriving[half:])
+    aside = tmp_path / "both"
+    outcome = landed(aside, delivery)
+    landed(landing, rest)
+    stream = run(spark, landing, into)
+    assert asdict(stream.counts()) == outcome.ledger
+    assert in_order(stream.panes()).num_rows > 100
+
+
+@pytest.mark.parametrize("fails_after", [False, True])
+def test_batch_that_is_repeated_counts_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_after: bool
+) -> None:
+    landing, into = tmp_path / "landing", tmp_path / "into"
+    outcome = landed(landing, made(2))
+    pane_rows, calls = structured.pane_rows, []
+
+    def failing(rows: DataFrame, settings: StreamSettings) -> DataFrame:
+        calls.append(1)
+        found = pane_rows(rows, settings)
+        if len(calls) == 2:
+            if fails_after:
+                found.write.partitionBy("table").mode("overwrite").parquet(str(into / "loads" / "batch=1"))
+            raise ZeroDivisionError("the machine fails")
+        return found
+
+    monkeypatch.setattr(structured, "pane_rows", failing)
+    with pytest.raises(StreamingQueryException, match="the machine fails"):
+        run(spark, landing, into)
+    assert_exact(run(spark, landing, into), spark, landing, outcome)
+
+
+def test_parquet_of_another_origin_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    spark.range(3).coalesce(1).write.parquet(str(tmp_path / "foreign"))
+    (file,) = (tmp_path / "foreign").glob("part-*.parquet")
+    file.rename(landing / "foreign.parquet")
+    stream = run(spark, landing, tmp_path / "into")
+    assert asdict(stream.counts()) == {"read": 3, "used": 0, "duplicate": 0, "quarantined": 3}
+    assert {row["reason"] for row in stream.quarantine().collect()} == {
+        "was not landed by stormwright: move it to another directory"
+    }
+
+
+def test_missing_directory_and_nothing_landed(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such directory"):
+        StructuredStream(spark, [tmp_path / "none"], tmp_path / "into")
+    (tmp_path / "landing").mkdir()
+    stream = run(spark, tmp_path / "landing", tmp_path / "into")
+    assert stream.counts().read == 0
+    assert not stream.panes().collect()
