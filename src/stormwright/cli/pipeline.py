@@ -19,8 +19,6 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from stormwright.pipeline.parsing.clean import LineCounts
     from stormwright.pipeline.spark.location import Location
 
@@ -107,7 +105,7 @@ def backfill(
     if as_json:
         print_json({**asdict(counts), "reasons": reasons, "warning": warning})
         return
-    print_table(_ledger(counts))
+    _print_ledger(counts)
 
 
 @command.command()
@@ -173,14 +171,14 @@ def stream(
     if as_json:
         print_json(asdict(counts))
         return
-    print_table(_ledger(counts))
+    _print_ledger(counts)
 
 
-def _ledger(counts: LineCounts) -> Table:
+def _print_ledger(counts: LineCounts) -> None:
     table = numbers_table("lines", "")
-    for what, count in asdict(counts).items():
-        table.add_row(what, f"{count:,}")
-    return table
+    for name, count in asdict(counts).items():
+        table.add_row(name, f"{count:,}")
+    print_table(table)
 
 
 def _many_rejected(counts: LineCounts, reasons: dict[str, int], into: str) -> str | None:

@@ -122,11 +122,13 @@ class StructuredStream:
         StreamingQueryException
             One has failed; started again, it repeats its batch.
         """
-        while not all([query.awaitTermination(_LOOK_S) for query in self._queries]):
+        running = self._queries
+        while running:
+            # Each is looked at, as any may have failed.
+            running = [query for query in running if not query.awaitTermination(_LOOK_S)]
             if last := self._queries[0].lastProgress:
-                report(
-                    f"batch {last.batchId}: {last.numInputRows:,} lines, {last.processedRowsPerSecond:,.0f} a second"
-                )
+                rate = last.processedRowsPerSecond
+                report(f"batch {last.batchId}: {last.numInputRows:,} lines, {rate:,.0f} a second")
 
     def stop(self) -> None:
         """Stop the queries; a batch under way is repeated at the next start."""
