@@ -1,10 +1,15 @@
-"""The state of the stream of loads in the driver, as it is, beside the same state in Spark.
+"""The state of the stream of loads in the driver, as in the service, beside the same state in Spark.
 
-    python -m benchmarks.pipeline.spark_state [--records 400000] [--live-s 45] [--kills 4] [--kinds driver,native]
+    python -m benchmarks.pipeline.spark_state [--records 400000] [--live-s 45] [--kills 4] [--kinds driver,spark]
 
-Takes about 11 minutes. Each part runs in a process of its own. The queries (`benchmarks.pipeline.state_queries`) do
-less than the stream of the service: their results are in the driver as a table, and neither measured nor in the
-quarantine.
+==========  ==========================================================================================================
+driver      `LoadStream`, the stream of the service
+spark       `StructuredStream`: `dropDuplicatesWithinWatermark`, state in memory
+processor   `transformWithState` with RocksDB (`benchmarks.pipeline.state_queries`)
+==========  ==========================================================================================================
+
+Takes about 11 minutes. Each part runs in a process of its own. Only the driver also measures each batch, and stores the
+quarantine as files for a service.
 """
 
 from __future__ import annotations
@@ -25,28 +30,26 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import dataset
 from pyspark.sql import SparkSession
 
 from benchmarks.kit.cpu_time import Spent, python_workers_s
 from benchmarks.kit.results import write_results
 from benchmarks.pipeline import live, speed
 from benchmarks.pipeline.records import FACTS, Workers
-from benchmarks.pipeline.state_queries import (
-    OPTIONS,
-    QUERIES,
-    native_result,
-    processor_result,
-    results_of,
-    start_query,
-)
+from benchmarks.pipeline.state_queries import OPTIONS, processor_result, results_of, start_query
 from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.measurement.measurement import measure
-from stormwright.pipeline.measurement.windows import records_in, worker_seconds
+from stormwright.pipeline.measurement.windows import PANES, merged, records_in, worker_seconds
+from stormwright.pipeline.parsing.clean import LineCounts
+from stormwright.pipeline.parsing.source import stream_landed
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.session import spark_session
-from stormwright.pipeline.streaming import sink
+from stormwright.pipeline.streaming import sink, structured
 from stormwright.pipeline.streaming.stream import LoadStream
+from stormwright.pipeline.streaming.structured import LOADS, StructuredStream
 from tests.perflog.samples import RECORD
 from tests.pipeline.generator import dice, encoded, land
 from tests.pipeline.kills import Supply, booked, supply
@@ -61,8 +64,8 @@ MEASURES = (
 )
 
 #: The state as it is, and in Spark.
-DRIVER = "driver"
-KINDS = (DRIVER, *QUERIES)
+DRIVER, SPARK, PROCESSOR = "driver", "spark", "processor"
+KINDS = (DRIVER, SPARK, PROCESSOR)
 
 WORKERS, SECONDS_PER_FILE = 400, 50
 BULK = replace(speed.BULK, max_files_per_batch=2, keep_raw_s=0)
@@ -142,9 +145,14 @@ def running(
             stream = ending.enter_context(LoadStream(landing, directory, settings))
             yield Running(stream.spark, lambda: last_batch(kind, directory), stream.progress)
             return
-        spark = spark_session(directory / "spark", settings, OPTIONS)
+        spark = spark_session(directory / "spark", settings, OPTIONS if kind == PROCESSOR else {})
         ending.callback(spark.stop)
-        query = start_query(kind, spark, landing, directory, settings, until_empty=until_empty)
+        if kind == SPARK:
+            rows = stream_landed(spark, landing, settings, delete=not settings.keep_raw_s)
+            StructuredStream(rows, directory, settings).start(until_empty=until_empty)
+            (query,) = spark.streams.active
+        else:
+            query = start_query(spark, landing, directory, settings, until_empty=until_empty)
 
         def batch() -> int:
             if error := query.exception():
@@ -153,6 +161,15 @@ def running(
 
         ending.callback(query.stop)
         yield Running(spark, batch, lambda: query)
+
+
+def stored(directory: Path) -> tuple[pa.Table, LineCounts]:
+    """`PANES` and ledger from the batches of a `StructuredStream`, without Spark."""
+    rows = dataset.dataset(directory / LOADS, format="parquet", partitioning="hive").to_table()
+    facts = rows.filter(pc.equal(rows["table"], structured.PANES)).select(PANES.names).cast(PANES)
+    rejected = pc.sum(pc.equal(rows["table"], structured.QUARANTINE)).as_py()
+    read = pc.sum(rows["read"]).as_py()
+    return merged(facts[:1], facts[1:]), LineCounts.of(read - rejected, records_in(facts), rejected)
 
 
 def last_batch(kind: str, directory: Path) -> int:
@@ -257,13 +274,18 @@ def jobs_of(spark: SparkSession) -> dict[int, int]:
 
 
 def lags_ms(directory: Path, after: int) -> list[float]:
-    """Time from landing until the result is there, for each file of the batches after one; names begin with ns."""
+    """Time from landing until the result is there, for each file of the batches after one; names begin with ns.
+
+    Of the last batches, as Spark's log of files is compacted.
+    """
     batches = {}
     for path in (directory / "checkpoint" / "sources" / "0").glob("[0-9]*"):
         for line in path.read_text().splitlines()[1:]:
             entry = json.loads(line)
             batches[Path(entry["path"]).name] = entry["batchId"]
     results = {int(path.stem): path.stat().st_mtime_ns for path in (directory / "results").glob("[0-9]*")}
+    for path in (directory / LOADS).glob("batch=*/_SUCCESS"):
+        results[int(path.parent.name.partition("=")[2])] = path.stat().st_mtime_ns
     return [
         (results[batch] - int(name.partition("-")[0])) / 1e6
         for name, batch in batches.items()
@@ -308,8 +330,8 @@ def late_part(options: argparse.Namespace) -> dict[str, Any]:
             int(each.customMetrics.get("numDroppedDuplicateRows", 0)) for report in reports for each in report
         ),
     }
-    if options.kind == "native":
-        return {"used": records_in(native_result(results_of(state))), **counters}
+    if options.kind == SPARK:
+        return {"ledger": asdict(stored(state)[1]), **counters}
     return {"ledger": asdict(processor_result(results_of(state))[1]), **counters}
 
 
@@ -401,11 +423,8 @@ def kills(kind: str, directory: Path, options: argparse.Namespace) -> dict[str, 
     if kind == DRIVER:
         loaded = sink.load(state / KILLS.state_name / "panes")
         facts, found["ledger"] = loaded.facts(), asdict(loaded.ledger)
-    elif kind == "native":
-        facts = native_result(results_of(state))
-        found["ledger"] = {"used": records_in(facts)}
     else:
-        facts, ledger = processor_result(results_of(state))
+        facts, ledger = stored(state) if kind == SPARK else processor_result(results_of(state))
         found["ledger"] = asdict(ledger)
     measurement = measure(facts, worker_seconds(facts), KILLS)
     assert measurement is not None
@@ -415,7 +434,7 @@ def kills(kind: str, directory: Path, options: argparse.Namespace) -> dict[str, 
         found["loads"] = "equal"
     except AssertionError as error:
         found["loads"] = f"differ: {str(error).splitlines()[0]}"
-    if kind != DRIVER:
+    if kind == PROCESSOR:
         found |= _reported(directory)
     print(f"kills {kind}: {json.dumps(found)}", file=sys.stderr, flush=True)
     return found
@@ -497,7 +516,7 @@ def _counts(ledger: dict[str, int]) -> str:
 
 
 def _late(figures: dict[str, Any]) -> str:
-    counts = figures.get("ledger") or {"used": figures["used"]}
+    counts = figures["ledger"]
     if "dropped" not in figures:
         return _counts(counts)
     return f"{_counts(counts)}, dropped by the watermark {figures['dropped']}, duplicate rows {figures['duplicates']}"

@@ -1,11 +1,7 @@
-"""The stream of loads with its state in Spark: two Structured Streaming queries over the same landed files.
+"""The stream of loads with its state in a processor of `transformWithState`, one per worker.
 
-=========  ===========================================================================================================
-native     `dropDuplicates` on the key of a record, then facts summed by pane, both within a watermark; update mode
-processor  `transformWithState`: a processor per worker removes duplicates, marks late records and sums panes
-=========  ===========================================================================================================
-
-Both write the rows of a batch to a file named by its number, so that a repeated batch replaces its own.
+It removes duplicates, marks late records and sums panes. The rows of a batch are written to a file named by its number,
+so that a repeated batch replaces its own.
 """
 
 from __future__ import annotations
@@ -22,9 +18,9 @@ from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from stormwright.pipeline.measurement.panes import HIGHEST, KEYS, LOWEST, VALUES, all_facts, flat_records, sums
+from stormwright.pipeline.measurement.panes import HIGHEST, KEYS, LOWEST, VALUES, all_facts, flat_records
 from stormwright.pipeline.measurement.windows import PANES, merged
-from stormwright.pipeline.parsing.clean import LineCounts, accepted, late_marked
+from stormwright.pipeline.parsing.clean import LineCounts, late_marked
 from stormwright.pipeline.parsing.parsed import LINE, record_type
 from stormwright.pipeline.settings import StreamSettings
 
@@ -65,18 +61,6 @@ def landed_rows(spark: SparkSession, landing: Path, settings: StreamSettings, *,
     if not settings.keep_raw_s:
         reader = reader.option("cleanSource", "delete")
     return late_marked(reader.parquet(str(landing)), settings.late_s)
-
-
-def native_facts(rows: DataFrame, settings: StreamSettings) -> DataFrame:
-    """Return `PANES` of distinct records: of a stream, the sums so far of each fact that a batch has changed."""
-    identity = F.struct(*(F.col(f"worker.{name}") for name in _WORKER), "seq").alias("identity")
-    # With the time among the keys, Spark forgets those before the watermark.
-    records = accepted(rows).select("*", identity, F.timestamp_millis("start_ms").alias("event"))
-    records = records.withWatermark("event", f"{settings.watermark_s} seconds").dropDuplicates(["identity", "event"])
-    facts = flat_records(records, settings, "event").select("event", F.explode(all_facts()).alias("fact"))
-    pane = F.window("event", f"{settings.slide_s} seconds").alias("pane")
-    found = facts.select("event", "fact.*").groupBy(pane, *KEYS).agg(*sums())
-    return found.select(F.unix_millis("pane.start").alias("pane_ms"), *KEYS, *VALUES)
 
 
 def worker_rows(rows: DataFrame, settings: StreamSettings) -> DataFrame:
@@ -180,19 +164,13 @@ def with_facts(changed: DataFrame) -> DataFrame:
     return changed.select("worker", *_COUNTS, "pane_ms", facts).select("worker", *_COUNTS, "pane_ms", "fact.*")
 
 
-#: Name of a query → its facts.
-QUERIES = {"native": native_facts, "processor": processor_facts}
-
-
 def start_query(
-    kind: str, spark: SparkSession, landing: Path, directory: Path, settings: StreamSettings, *, until_empty: bool
+    spark: SparkSession, landing: Path, directory: Path, settings: StreamSettings, *, until_empty: bool
 ) -> StreamingQuery:
-    """Start a query that writes its results below a directory.
+    """Start the query, which writes its results below a directory.
 
     Parameters
     ----------
-    kind
-        Name in `QUERIES`.
     spark
         Session with `OPTIONS`.
     landing
@@ -215,18 +193,12 @@ def start_query(
         temporary.replace(results / f"{batch}{SUFFIX}")
 
     rows = landed_rows(spark, landing, settings, live=True)
-    facts = QUERIES[kind](
+    facts = processor_facts(
         rows.observe("lines", F.count(F.lit(1)).alias("read"), F.count("reason").alias("rejected")), settings
     )
     writer = facts.writeStream.outputMode("update").queryName("loads").foreachBatch(write)
     trigger = {"availableNow": True} if until_empty else {"processingTime": f"{settings.trigger_s} seconds"}
     return writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(**trigger).start()
-
-
-def native_result(tables: list[pa.Table]) -> pa.Table:
-    """Return `PANES` from the results of the batches in order: the last row of each fact holds."""
-    last = {tuple(row[name] for name in PANES.names[:9]): row for table in tables for row in table.to_pylist()}
-    return pa.Table.from_pylist(list(last.values()), PANES)
 
 
 def processor_result(tables: list[pa.Table]) -> tuple[pa.Table, LineCounts]:

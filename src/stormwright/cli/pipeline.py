@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 from stormwright.cli import options
+from stormwright.cli.kafka import answering, kafka_options, topic_of
 from stormwright.cli.lines import say
 from stormwright.cli.moments import from_iso, to_ms
 from stormwright.cli.output import numbers_table, print_json, print_table, text_table
@@ -20,6 +21,7 @@ from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
     from stormwright.pipeline.parsing.clean import LineCounts
+    from stormwright.pipeline.settings import KafkaTopic
     from stormwright.pipeline.spark.location import Location
 
 #: Up to a hundred years.
@@ -109,14 +111,21 @@ def backfill(
 
 
 @command.command()
-@click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY|URI...")
+@click.argument("directory", required=False, metavar="[DIRECTORY|URI]")
 @click.option(
     "--into",
     required=True,
     metavar="DIRECTORY|URI",
     help="Output directory, with the checkpoint of the stream: it resumes where it ended.",
 )
-@click.option("--once", is_flag=True, help="End once all files that have landed are processed.")
+@click.option(
+    "--json-lines", is_flag=True, help="Read files *.jsonl, as other producers land, instead of a service's *.parquet."
+)
+@click.option(
+    "--delete", is_flag=True, help="Delete processed files. Otherwise each batch takes longer, as it lists all of them."
+)
+@kafka_options
+@click.option("--once", is_flag=True, help="End once all records that have landed are processed.")
 @click.option(
     "--trigger", "trigger_s", default=10, show_default=True, type=_SECONDS, help="Time between two batches, in seconds."
 )
@@ -126,40 +135,50 @@ def backfill(
 @options.spark
 @options.as_json("Print the ledger as JSON.")
 def stream(
-    directories: tuple[str, ...],
+    directory: str | None,
     into: str,
+    json_lines: bool,
+    delete: bool,
     once: bool,
     trigger_s: int,
     max_files: int,
     master: str | None,
     spark_conf: tuple[str, ...],
     as_json: bool,
+    **kafka: Any,
 ) -> None:
     """Compute tables from records as they land, by Structured Streaming, on one machine or many.
 
-    DIRECTORIES hold landed files, which stay there: a service moves those that it has processed into
-    `stream/raw` of its state directory (`serve --keep-raw`). Records that land more than 30 s after their interval
-    began are quarantined, and each is counted once, also if the stream or its machines fail.
+    DIRECTORY has landed files; a service moves those that it has processed into `stream/raw` of its state directory
+    (`serve --keep-raw`). Or the records are messages of a Kafka topic. Those that land more than 30 s after their
+    interval began are quarantined, and each is counted once, also if the stream or its machines fail.
 
-    `stormwright.pipeline.streaming.structured.StructuredStream` has the tables as data frames, and in a notebook the
-    same stream.
+    `stormwright.pipeline.streaming.structured.StructuredStream` is the same in a notebook, with the tables as data
+    frames.
     """
-    from stormwright.pipeline.settings import StreamSettings
+    from stormwright.pipeline.parsing.source import stream_landed
+    from stormwright.pipeline.settings import KafkaTopic, StreamSettings
     from stormwright.pipeline.spark.location import is_uri
     from stormwright.pipeline.spark.session import working_session
     from stormwright.pipeline.spark.target import SparkTarget
+    from stormwright.pipeline.streaming.kafka import stream_topic
+    from stormwright.pipeline.streaming.kafka_connector import connector_conf
     from stormwright.pipeline.streaming.structured import StructuredStream
 
-    _require_directories("landed files", [Path(each) for each in directories if not is_uri(each)])
+    source = _source(directory, kafka)
     settings = StreamSettings(trigger_s=trigger_s, max_files_per_batch=max_files)
     target = SparkTarget.parsed(master, spark_conf)
+    if isinstance(source, KafkaTopic) and not target.connect:
+        target = replace(target, conf={**connector_conf(source), **target.conf})
     if not is_uri(into):
         Path(into).mkdir(parents=True, exist_ok=True)
-    with (
-        Console(stderr=True).status("starting Spark") as status,
-        working_session(target, [*directories, into]) as spark,
-    ):
-        landed = StructuredStream(spark, directories, into, settings)
+    locations = [into, *([directory] if directory else [])]
+    with Console(stderr=True).status("starting Spark") as status, working_session(target, locations) as spark:
+        if isinstance(source, KafkaTopic):
+            rows = stream_topic(spark, source, settings)
+        else:
+            rows = stream_landed(spark, source, settings, json_lines=json_lines, delete=delete)
+        landed = StructuredStream(rows, into, settings)
         try:
             landed.start(until_empty=once)
             landed.follow(status.update)
@@ -172,6 +191,32 @@ def stream(
         print_json(asdict(counts))
         return
     _print_ledger(counts)
+
+
+def _source(directory: str | None, kafka: Mapping[str, Any]) -> str | KafkaTopic:
+    """Return the directory or the topic that a stream reads.
+
+    Raises
+    ------
+    InputError
+        There is no such directory, or not one source but none or two; or the topic is invalid.
+    StormwrightError
+        No broker answers.
+    """
+    from stormwright.pipeline.spark.location import is_uri
+
+    faults: list[Fault] = []
+    topic = topic_of(kafka, faults)
+    if not faults and directory is None and topic is not None:
+        answering(topic)
+        return topic
+    if not faults and (directory is None or topic is not None):
+        faults.append(Fault("pass either a directory of landed files or --kafka with --kafka-topic", "DIRECTORY"))
+    if faults or directory is None:
+        raise InputError("source of the stream", faults)
+    if not is_uri(directory):
+        _require_directories("landed files", [Path(directory)])
+    return directory
 
 
 def _print_ledger(counts: LineCounts) -> None:

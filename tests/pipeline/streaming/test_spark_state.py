@@ -1,7 +1,6 @@
 """The state of a stream in Spark (`benchmarks.pipeline.state_queries`) gives what plain Python gives.
 
-No query runs: Spark's `TwsTester` hands a processor its rows and holds its state, and in a batch the operators of the
-native query do the same as in a stream whose watermark stays behind.
+No query runs: Spark's `TwsTester` hands the processor its rows and holds its state.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from benchmarks.pipeline.state_queries import (
     OUTPUT,
     WorkerPanes,
     landed_rows,
-    native_facts,
     processor_result,
     with_facts,
     worker_rows,
@@ -79,14 +77,6 @@ def test_processor_counts_and_sums_as_plain_python(spark: SparkSession, delivere
     expected = expected_profile(outcome.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
     assert_equal(found_profile(measurement.profile(world.problem), world.problem), expected, relative=1e-9)
     assertDataFrameEqual(spark.createDataFrame(facts), panes(distinct(accepted(everything)), SETTINGS), rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_native_operators_sum_as_the_plan_for_files_at_rest(delivered: Delivered) -> None:
-    _, outcome, rows, _ = delivered
-    found = native_facts(rows, SETTINGS)
-    assertDataFrameEqual(found, panes(distinct(accepted(rows)), SETTINGS), rtol=1e-12)
-    assert found.agg({"records": "sum"}).first()[0] == len(outcome.used)
 
 
 def row_at(seq: int, second: int) -> Row:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from stormwright.errors import InputError
 from stormwright.pipeline.measurement.panes import KEYS
 from stormwright.pipeline.measurement.windows import PANES
+from stormwright.pipeline.parsing.source import stream_landed
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming import structured
 from stormwright.pipeline.streaming.backfill import backfill
@@ -27,12 +28,12 @@ SETTINGS = StreamSettings(max_files_per_batch=4)
 START_MS = 1_690_000_000_000
 
 
-def landed(directory: Path, delivery: Delivery, per_file: int = 25) -> Outcome:
-    """Every other file has columns; and what must become of all lines."""
+def landed(directory: Path, delivery: Delivery, per_file: int = 25, *, json_lines: bool = False) -> Outcome:
+    """Files, and what must become of all lines."""
     files = {}
-    for number, begin in enumerate(range(0, len(delivery.arriving), per_file)):
+    for begin in range(0, len(delivery.arriving), per_file):
         lines = delivery.arriving[begin : begin + per_file]
-        late_s = SETTINGS.late_s if number % 2 else None
+        late_s = None if json_lines else SETTINGS.late_s
         path = land(directory, (line.body for line in lines), lines[-1].arrived_ms, columns_late_s=late_s)
         files[path.name] = (lines[-1].arrived_ms, lines)
     return expected_outcome(files, SETTINGS.late_s)
@@ -43,8 +44,8 @@ def made(seed: int, seconds: int = 60) -> Delivery:
     return deliver(records(make_world(seed), START_MS, seconds, rng), rng, spoil=0.2, held=0.02)
 
 
-def run(spark: SparkSession, landing: Path, into: Path, settings: StreamSettings = SETTINGS) -> StructuredStream:
-    stream = StructuredStream(spark, [landing], into, settings)
+def run(spark: SparkSession, landing: Path, into: Path, *, json_lines: bool = False) -> StructuredStream:
+    stream = StructuredStream(stream_landed(spark, landing, SETTINGS, json_lines=json_lines), into, SETTINGS)
     stream.start(until_empty=True)
     try:
         stream.follow()
@@ -72,19 +73,16 @@ def assert_exact(stream: StructuredStream, spark: SparkSession, landing: Path, o
     assert all(row["line"] is not None for row in found if row["file"].endswith(".jsonl"))
 
 
-def test_stream_over_two_starts_equals_files_at_rest(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("json_lines", [False, True])
+def test_stream_over_two_starts_equals_files_at_rest(spark: SparkSession, tmp_path: Path, json_lines: bool) -> None:
     delivery, landing, into = made(1), tmp_path / "landing", tmp_path / "into"
     half = len(delivery.arriving) // 50 * 25
-    first = replace(delivery, arriving=delivery.arriving[:half])
-    landed(landing, first)
-    run(spark, landing, into)
-    rest = replace(delivery, arriving=delivery.arriving[half:])
-    aside = tmp_path / "both"
-    outcome = landed(aside, delivery)
-    landed(landing, rest)
-    stream = run(spark, landing, into)
-    assert asdict(stream.counts()) == outcome.ledger
-    assert in_order(stream.panes()).num_rows > 100
+    landed(landing, replace(delivery, arriving=delivery.arriving[:half]), json_lines=json_lines)
+    run(spark, landing, into, json_lines=json_lines)
+    landed(landing, replace(delivery, arriving=delivery.arriving[half:]), json_lines=json_lines)
+    stream = run(spark, landing, into, json_lines=json_lines)
+    outcome = landed(tmp_path / "whole", delivery, json_lines=json_lines)
+    assert_exact(stream, spark, landing, outcome)
 
 
 @pytest.mark.parametrize("fails_after", [False, True])
@@ -125,7 +123,7 @@ def test_parquet_of_another_origin_is_rejected(spark: SparkSession, tmp_path: Pa
 
 def test_missing_directory_and_nothing_landed(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such directory"):
-        StructuredStream(spark, [tmp_path / "none"], tmp_path / "into")
+        stream_landed(spark, tmp_path / "none", SETTINGS)
     (tmp_path / "landing").mkdir()
     stream = run(spark, tmp_path / "landing", tmp_path / "into")
     assert stream.counts().read == 0

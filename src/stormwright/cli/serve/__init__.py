@@ -13,11 +13,11 @@ import click
 
 from stormwright.base.file_lock import exclusive_lock
 from stormwright.cli import options
+from stormwright.cli.kafka import kafka_options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
 from stormwright.cli.serve.config import ConfigurableCommand, given
 from stormwright.cli.serve.event_log import SHAPES, beginning
-from stormwright.cli.serve.kafka import kafka_options
 from stormwright.cli.serve.pair import pair_options, paired
 from stormwright.cli.serve.prepare import ServiceParts, prepared
 from stormwright.cli.serve.simulated import RealClusterOption, simulated, somewhere

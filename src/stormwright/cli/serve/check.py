@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stormwright.base.file_lock import exclusive_lock
+from stormwright.cli.kafka import answering, topic_of
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
-from stormwright.cli.serve.kafka import answering, topic_of
 from stormwright.cli.serve.pair import found, pair_of
 from stormwright.cli.serve.prepare import prepared
 from stormwright.errors import Fault, InputError, StormwrightError

@@ -117,10 +117,10 @@ def source_of(option: str) -> str:
 
 def _source_of(ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
     """Return the origin of an option's value; None for the option itself."""
-    config: ConfigFile = ctx.meta[_FILE]
-    if source is ParameterSource.DEFAULT_MAP and parameter.name in config.keys:
+    config: ConfigFile | None = ctx.meta.get(_FILE)
+    if config and source is ParameterSource.DEFAULT_MAP and parameter.name in config.keys:
         return f"{config.file}: {config.keys[parameter.name]}"
-    if source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
+    if config and source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
         return variable(parameter)
     return None
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stormwright.cli.deciding import Deciding, decided_by
+from stormwright.cli.kafka import topic_of
 from stormwright.cli.serve.access import access_of
 from stormwright.cli.serve.config import key_values, source_of
-from stormwright.cli.serve.kafka import topic_of
 from stormwright.cli.serve.pair import Pair, pair_of
 from stormwright.cli.serve.simulated import cluster_of, without_effect
 from stormwright.cli.triggers import by_goal, triggers_from_options

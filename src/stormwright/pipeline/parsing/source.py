@@ -22,6 +22,7 @@ from stormwright.perflog.landing import COLUMNS_SUFFIX, SUFFIX, SUFFIXES, TEMPOR
 from stormwright.pipeline.parsing.clean import late_marked, validated
 from stormwright.pipeline.parsing.parsed import LINE, parsed, record_type
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.file_systems import exists
 from stormwright.pipeline.spark.location import Location, address
 
 #: Nothing else ends a line: not a carriage return, which is a blank in JSON.
@@ -162,19 +163,50 @@ def read_records(spark: SparkSession, table: Location) -> DataFrame:
     return spark.read.schema(record_type()).parquet(address(table))
 
 
-def stream_landed(spark: SparkSession, directory: Location, settings: StreamSettings) -> DataFrame:
-    """Return the rows of files that land in a directory, as a stream; as `read_landed`, but for the origin of lines.
+def stream_landed(
+    spark: SparkSession,
+    directory: Location,
+    settings: StreamSettings,
+    *,
+    json_lines: bool = False,
+    delete: bool = False,
+) -> DataFrame:
+    """Return the rows of files that land in a directory, as a stream; as `read_landed`, and with their `event` time.
 
-    Files are read in the order in which they landed, `StreamSettings.max_files_per_batch` of them in a batch. Lines of
-    JSON have no `row`, which a stream cannot count. A Parquet file of another origin is rejected row by row.
+    Files are read in the order in which they landed, `StreamSettings.max_files_per_batch` of them in a batch, so the
+    event is that a row landed.
+
+    Parameters
+    ----------
+    spark
+        Session that reads the files; it must reach their file system.
+    directory
+        Directory of this machine or of any Hadoop file system.
+    settings
+        Settings of the stream.
+    json_lines
+        Whether to read the files of JSON lines, which have no `row`, as a stream cannot count; by default those of
+        columns, of which one of another origin is rejected row by row. Of both at once neither would be in order.
+    delete
+        Whether to delete files of batches that count; each batch lists all files that are there.
+
+    Raises
+    ------
+    InputError
+        The directory does not exist.
     """
+    if not exists(spark, directory):
+        raise InputError("landed files", [Fault("no such directory", str(directory))])
     reader = spark.readStream.option("maxFilesPerTrigger", settings.max_files_per_batch)
-    lines = reader.options(**_LINES, pathGlobFilter=f"*{SUFFIX}").text(address(directory))
-    of_lines = _of_lines(lines, F.lit(None).cast("long"), settings.late_s)
-    rows = reader.option("pathGlobFilter", f"*{COLUMNS_SUFFIX}").schema(_LANDED_TYPE).parquet(address(directory))
-    rows = rows.withColumn("reason", F.when(F.col("landed_ms").isNull(), FOREIGN).otherwise(F.col("reason")))
-    rows = rows.withColumn("landed_ms", F.coalesce("landed_ms", _modified_ms()))
-    return of_lines.unionByName(_of_columns(rows, settings.late_s))
+    reader = reader.option("cleanSource", "delete" if delete else "off")
+    if json_lines:
+        lines = reader.options(**_LINES, pathGlobFilter=f"*{SUFFIX}").text(address(directory))
+        found = _of_lines(lines, F.lit(None).cast("long"), settings.late_s)
+    else:
+        rows = reader.option("pathGlobFilter", f"*{COLUMNS_SUFFIX}").schema(_LANDED_TYPE).parquet(address(directory))
+        rows = rows.withColumn("reason", F.when(F.col("landed_ms").isNull(), FOREIGN).otherwise(F.col("reason")))
+        found = _of_columns(rows.withColumn("landed_ms", F.coalesce("landed_ms", _modified_ms())), settings.late_s)
+    return found.withColumn("event", F.timestamp_millis("landed_ms"))
 
 
 def _require_landed(spark: SparkSession, directories: Sequence[Location], **options: str) -> None:
@@ -192,9 +224,23 @@ def _read_lines(spark: SparkSession, paths: Sequence[Location], late_s: int, **o
 
 
 def _of_lines(lines: DataFrame, row: Column, late_s: int) -> DataFrame:
-    block = F.col("_metadata.file_block_start").alias("block")
-    landed_ms = _modified_ms().alias("landed_ms")
-    return validated(parsed(lines, *_origin(block, row), landed_ms), late_s).select(*_ROW_COLUMNS)
+    origin = _origin(F.col("_metadata.file_block_start").alias("block"), row)
+    return rows_of(lines, *origin, _modified_ms().alias("landed_ms"), late_s=late_s)
+
+
+def rows_of(lines: DataFrame, *origin: Column, late_s: int) -> DataFrame:
+    """Return the rows of lines, a text as `value` each.
+
+    Parameters
+    ----------
+    lines
+        The lines.
+    origin
+        The columns `file`, `block`, `row` and `landed_ms`, of those of the lines.
+    late_s
+        Seconds after which a record is late.
+    """
+    return validated(parsed(lines, *origin), late_s).select(*_ROW_COLUMNS)
 
 
 def _read_columns(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:

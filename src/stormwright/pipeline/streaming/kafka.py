@@ -16,11 +16,13 @@ from typing import Any
 
 import pyspark
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stormwright.errors import MissingDependencyError
 from stormwright.perflog.columns import ParsedRows
+from stormwright.pipeline.parsing.source import rows_of
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 from stormwright.pipeline.streaming.kafka_connector import CONNECTOR
@@ -88,14 +90,7 @@ class KafkaStream:
         MissingDependencyError
             The session lacks the connector.
         """
-        try:
-            self._query = SupervisedQuery(lambda: self._begin(spark))
-        except AnalysisException as error:
-            if "data source: kafka" not in str(error):
-                raise
-            raise MissingDependencyError(
-                f"this Spark has no Kafka connector: add {CONNECTOR} {pyspark.__version__} to its jars"
-            ) from error
+        self._query = SupervisedQuery(lambda: self._begin(spark))
 
     def stop(self) -> None:
         """Stop the query."""
@@ -130,17 +125,63 @@ class KafkaStream:
         }
 
     def _begin(self, spark: SparkSession) -> StreamingQuery:
-        messages = (
-            spark.readStream.format("kafka")
-            .options(**{**_DEFAULTS, **self._topic.options})
-            .option("kafka.bootstrap.servers", self._topic.brokers)
-            .option("subscribe", self._topic.name)
-            .load()
-        )
         writer = (
-            messages.writeStream.queryName(QUERY)
+            _messages(spark, self._topic)
+            .writeStream.queryName(QUERY)
             .option("checkpointLocation", str((self._directory / "checkpoint").absolute()))
             .trigger(processingTime=f"{self._trigger_s} seconds")
             .foreachBatch(self._messages)
         )
         return writer.start()
+
+
+def stream_topic(spark: SparkSession, topic: KafkaTopic, settings: StreamSettings) -> DataFrame:
+    """Return the rows of a topic's lines, as a stream, parsed by Spark's executors.
+
+    As `stormwright.pipeline.parsing.source.stream_landed`, with topic and partition as the `file`. The `row` is before
+    the offset. The event is that Spark reads a row: of two partitions, or producers, one may be hours behind the other.
+
+    Parameters
+    ----------
+    spark
+        Session with the connector's jars.
+    topic
+        Topic to read.
+    settings
+        Settings of the stream.
+
+    Raises
+    ------
+    MissingDependencyError
+        The session lacks the connector.
+    """
+    value = F.col("value")
+    # To split a text, Spark decodes it; of other messages each byte stays as it is.
+    texts = F.when(F.contains(value, F.lit(b"\n")), F.split(value.cast("string"), "\n"))
+    found = _messages(spark, topic).select(
+        F.concat_ws("/", "topic", F.col("partition").cast("string")).alias("file"),
+        F.col("partition").cast("long").alias("block"),
+        (F.col("offset") - 1).alias("row"),
+        # The clock of its writer may be ahead.
+        F.unix_millis(F.least("timestamp", F.current_timestamp())).alias("landed_ms"),
+        F.explode(F.coalesce(texts, F.array(value.cast("string")))).alias("value"),
+    )
+    rows = rows_of(found, *(F.col(name) for name in ("file", "block", "row", "landed_ms")), late_s=settings.late_s)
+    return rows.withColumn("event", F.current_timestamp())
+
+
+def _messages(spark: SparkSession, topic: KafkaTopic) -> DataFrame:
+    try:
+        return (
+            spark.readStream.format("kafka")
+            .options(**{**_DEFAULTS, **topic.options})
+            .option("kafka.bootstrap.servers", topic.brokers)
+            .option("subscribe", topic.name)
+            .load()
+        )
+    except AnalysisException as error:
+        if "data source: kafka" not in str(error):
+            raise
+        raise MissingDependencyError(
+            f"this Spark has no Kafka connector: add {CONNECTOR} {pyspark.__version__} to its jars"
+        ) from error

@@ -17,7 +17,7 @@ from stormwright.pipeline.spark.session import spark_session
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
 
 
-def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
+def connector_conf(topic: KafkaTopic, directory: Path | None = None) -> Mapping[str, str]:
     """Return the settings of a Spark session that give it the connector.
 
     Parameters
@@ -25,7 +25,7 @@ def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
     topic
         Topic to read, with the directory of the jars, if they are there.
     directory
-        Directory in which fetched jars are stored for the next start.
+        Directory in which fetched jars are stored for the next start; None for that of the user.
 
     Raises
     ------
@@ -34,7 +34,8 @@ def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
     """
     if topic.jars is None:
         package = f"org.apache.spark:{CONNECTOR}:{pyspark.__version__}"
-        return {**fetching([package]), "spark.jars.ivy": str(directory.absolute())}
+        stored = {"spark.jars.ivy": str(directory.absolute())} if directory else {}
+        return {**fetching([package]), **stored}
     connector = topic.jars / f"{CONNECTOR}-{pyspark.__version__}.jar"
     if not connector.is_file():
         raise MissingDependencyError(

@@ -1,4 +1,4 @@
-"""``stormwright serve --kafka``: a topic whose messages are records, besides those that probes deliver."""
+"""``--kafka``: a topic whose messages are records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stormwright.cli import options
-from stormwright.cli.serve.config import key_values, source_of
 from stormwright.errors import Fault, InputError, StormwrightError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ kafka_options = options.group(
         "--kafka",
         "kafka_brokers",
         metavar="BROKERS",
-        help="Kafka brokers, as in kafka1:9092,kafka2:9092, with a topic of records; probes may deliver others.",
+        help="Kafka brokers, as in kafka1:9092,kafka2:9092, with a topic of records.",
     ),
     click.option("--kafka-topic", metavar="TOPIC", help="Topic whose messages are lines of the performance log."),
     click.option(
@@ -37,8 +36,8 @@ kafka_options = options.group(
         multiple=True,
         metavar="KEY=VALUE",
         help="Option of Spark's Kafka source, as in kafka.security.protocol=SSL or startingOffsets=latest; in a "
-        "variable, one a line. Other users can see a command line: write passwords in the file of --config, or in the "
-        "variable.",
+        "variable, one a line. Other users can see a command line: write passwords in the variable, or in a file "
+        "(`serve --config`).",
     ),
     click.option(
         "--kafka-jars",
@@ -59,10 +58,11 @@ def topic_of(values: Mapping[str, Any], faults: list[Fault]) -> KafkaTopic | Non
     faults
         List to which faults of the parameters are appended.
     """
+    from stormwright.cli.serve.config import key_values, source_of
     from stormwright.pipeline.settings import KafkaTopic
 
     brokers, name, conf = values["kafka_brokers"], values["kafka_topic"], values["kafka_conf"]
-    if values["simulated"]:
+    if values.get("simulated"):
         return None  # all of these options are faults already
     if brokers is None:
         for option, value in (("--kafka-topic", name), ("--kafka-conf", conf), ("--kafka-jars", values["kafka_jars"])):
