@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 
 
 def test_backfill_rejects_invalid_time_bounds(run, tmp_path):
@@ -168,3 +169,21 @@ def test_quarantine_reports_rows_with_invalid_columns(run, tmp_path):
             (directory / "batch-1.jsonl").write_bytes(b"\n".join(rows))
             code, _, err = run("pipeline", "quarantine", tmp_path)
             assert (code, f"{column} of row 2 is missing or wrong" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "pass either a directory of landed files or --kafka with --kafka-topic"),
+        (["none"], "none: no such directory"),
+        ([".", "--kafka", "127.0.0.1:1", "--kafka-topic", "records"], "pass either a directory"),
+        (["--kafka", "127.0.0.1:1"], "--kafka: needs a topic"),
+        ([".", "--kafka-topic", "records"], "--kafka-topic: has no effect without --kafka"),
+        (["--kafka", "127.0.0.1:1", "--kafka-topic", "records"], "no Kafka broker answers (127.0.0.1:1"),
+    ],
+)
+def test_stream_requires_one_source_that_is_there(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("pipeline", "stream", *arguments, "--into", tmp_path / "into")
+    assert (code, message in err) == (2, True), err
+    assert not (tmp_path / "into").exists()

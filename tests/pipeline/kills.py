@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from stormwright.pipeline.measurement.measurement import measure
 from stormwright.pipeline.measurement.windows import worker_seconds
@@ -142,14 +143,18 @@ def assert_counted(state: Path, world: World, outcome: Outcome) -> list[dict[str
     """Compare ledger and loads on disk with an outcome; return the rows of the quarantine."""
     found = sink.load(_directory(state))
     assert asdict(found.ledger) == outcome.ledger
-    facts = found.facts()
+    assert_loads(found.facts(), world, outcome)
+    return [
+        orjson.loads(line) for path in state.glob("*/quarantine/*.jsonl") for line in path.read_bytes().splitlines()
+    ]
+
+
+def assert_loads(facts: pa.Table, world: World, outcome: Outcome) -> None:
+    """Compare the loads in facts (`PANES`) with an outcome."""
     measurement = measure(facts, worker_seconds(facts), SETTINGS)
     assert measurement is not None
     expected = expected_profile(outcome.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
     assert_equal(found_profile(measurement.profile(world.problem), world.problem), expected, relative=1e-9)
-    return [
-        orjson.loads(line) for path in state.glob("*/quarantine/*.jsonl") for line in path.read_bytes().splitlines()
-    ]
 
 
 def made_messages(seed: int, seconds: float) -> tuple[World, list[Line], Outcome]:

@@ -22,7 +22,7 @@ from stormwright.storm.installer import (
     FileChange,
     StormYamlSettings,
     install,
-    kept_times,
+    unchanged_times,
     uninstall,
 )
 from stormwright.storm.jvm import conf_directory
@@ -90,7 +90,7 @@ def command(
     """
     home = storm_home.absolute()
     storm_yaml = conf_directory(home) / "storm.yaml"
-    kept = dict[str, object]()
+    unchanged = dict[str, object]()
     if removes:
         if faults := options.idle(dict.fromkeys(_SETTINGS, "--uninstall removes all that was set")):
             raise InputError("install", faults)
@@ -100,14 +100,14 @@ def command(
         addresses = _addresses(service) if service else None
         settings = StormYamlSettings(addresses, daemons or None, file, probe_all, short_times)
         changes = install(home, storm_yaml, settings)
-        kept = kept_times(storm_yaml) if short_times else {}
+        unchanged = unchanged_times(storm_yaml) if short_times else {}
     if not as_json:
         _show(changes, home, removes)
         if changes and removes:
             say(f"topologies whose own configuration names {PROBE} need the jar: submit them without it first")
         if token_file and not removes and not token_file.exists():
             say(f"{token_file} does not exist yet")
-        for key, value in kept.items():
+        for key, value in unchanged.items():
             say(f"{key} stays as storm.yaml has it, {value}; {SHORT_TIMES[key].value} is advised")
         if changes and not removes and not _sets_short_times(changes):
             say("pauses and recoveries are shorter with --short-times, which sets a few times of Storm")
@@ -116,7 +116,15 @@ def command(
         _apply(changes)
     if as_json:
         listed = [{"path": str(each.path), "action": each.action, "difference": each.difference()} for each in changes]
-        print_json({"storm_home": str(home), "uninstall": removes, "applied": applied, "changes": listed, "kept": kept})
+        print_json(
+            {
+                "storm_home": str(home),
+                "uninstall": removes,
+                "applied": applied,
+                "changes": listed,
+                "unchanged": unchanged,
+            }
+        )
     elif applied:
         done, effect = ("removed", "unload") if removes else ("installed", "load")
         say(f"{done}; restart Nimbus and the supervisors of this host to {effect} it")

@@ -35,6 +35,9 @@ _LATE_HELP = (
 #: Part of the lines in quarantine from which a backfill warns.
 _MANY = 0.05
 
+#: Partitions of the state of a stream on a cluster, each a task and a file in every batch; Spark's default is 200.
+_STATE_PARTITIONS = 8
+
 _NOTHING_READ = "no lines were found in the period; `stormwright serve --keep-raw HOURS` retains processed files"
 
 
@@ -168,8 +171,10 @@ def stream(
     source = _source(directory, kafka)
     settings = StreamSettings(trigger_s=trigger_s, max_files_per_batch=max_files)
     target = SparkTarget.parsed(master, spark_conf)
+    conf = {} if target.local else {"spark.sql.shuffle.partitions": str(_STATE_PARTITIONS)}
     if isinstance(source, KafkaTopic) and not target.connect:
-        target = replace(target, conf={**connector_conf(source), **target.conf})
+        conf |= connector_conf(source)
+    target = replace(target, conf={**conf, **target.conf})
     if not is_uri(into):
         Path(into).mkdir(parents=True, exist_ok=True)
     locations = [into, *([directory] if directory else [])]

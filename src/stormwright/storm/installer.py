@@ -233,7 +233,7 @@ def install(storm_home: Path, storm_yaml: Path, settings: StormYamlSettings) -> 
     return [change for change in changes if change.before != change.after]
 
 
-def kept_times(storm_yaml: Path) -> dict[str, Any]:
+def unchanged_times(storm_yaml: Path) -> dict[str, Any]:
     """Return those of `SHORT_TIMES` that the operator has set to another value, which `install` leaves.
 
     Raises

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -13,13 +14,15 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import InputError, MissingDependencyError, StormwrightError
 from stormwright.perflog.columns import ParsedRows, parsed_rows, read_landed_file
+from stormwright.pipeline.measurement.windows import PANES
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
-from stormwright.pipeline.streaming.kafka import KafkaStream
+from stormwright.pipeline.streaming.kafka import KafkaStream, stream_topic
 from stormwright.pipeline.streaming.kafka_connector import connector_conf
 from stormwright.pipeline.streaming.kafka_landing import MessageLanding
 from stormwright.pipeline.streaming.stream import LoadStream
+from stormwright.pipeline.streaming.structured import StructuredStream
 from tests.pipeline.kafka_broker import CONNECTOR, Broker, Topic, has_jars
-from tests.pipeline.kills import START_MS, Victim, assert_exact_messages, booked, made_messages, messages
+from tests.pipeline.kills import START_MS, Victim, assert_exact_messages, assert_loads, booked, made_messages, messages
 from tests.pipeline.victim import KAFKA_POINTS, SETTINGS, of_topic, set_trap
 from tests.pipeline.waiting import wait, wait_for, wait_until_read
 
@@ -112,6 +115,29 @@ def test_nothing_is_lost_or_twice_after_kills(spark: SparkSession, tmp_path: Pat
         victim.wait(lambda: booked(state)["ledger"]["read"] >= len(lines))
         assert victim.process.poll() is None, "the stream has ended by itself"
     assert_exact_messages(state, world, outcome)
+
+
+@pytest.mark.slow
+def test_messages_in_two_partitions_count_once_in_state_of_spark(
+    spark: SparkSession, tmp_path: Path, broker: Broker
+) -> None:
+    world, lines, outcome = made_messages(seed=44, seconds=50)
+    topic = Topic(spark, broker, "state", partitions=2)
+    half = len(lines) // 2
+    for part in (lines[:half], lines[half:]):
+        for partition in range(2):
+            topic.produce(messages(part[partition::2]), partition)
+        rows = stream_topic(spark, KafkaTopic(broker.address, topic.name, {"maxOffsetsPerTrigger": "40"}), SETTINGS)
+        stream = StructuredStream(rows, tmp_path, SETTINGS)
+        stream.start(until_empty=True)
+        stream.follow()
+        stream.stop()
+    assert asdict(stream.counts()) == outcome.ledger
+    assert_loads(stream.panes().toArrow().select(PANES.names).cast(PANES), world, outcome)
+    expected = sorted((reason, landed_ms) for reason, _, _, landed_ms in outcome.quarantine)
+    found = stream.quarantine().collect()
+    assert sorted((row["reason"], row["landed_ms"]) for row in found) == expected
+    assert {row["file"] for row in found} == {"0", "1"}
 
 
 def test_error_names_missing_topic(spark: SparkSession, tmp_path: Path, broker: Broker) -> None:

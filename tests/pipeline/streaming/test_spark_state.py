@@ -26,7 +26,8 @@ from benchmarks.pipeline.state_queries import (
 from stormwright.pipeline.measurement.measurement import measure
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import worker_seconds
-from stormwright.pipeline.parsing.clean import accepted, distinct
+from stormwright.pipeline.parsing.clean import distinct
+from stormwright.pipeline.parsing.source import read_landed
 from tests.pipeline.generator import World, deliver, dice, land, make_world, records
 from tests.pipeline.oracle import Outcome, assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.victim import SETTINGS
@@ -56,7 +57,8 @@ def delivered(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Pat
     outcome = expected_outcome(landed, SETTINGS.late_s)
     assert min(outcome.ledger.values()) > 10
     batches = [landed_rows(spark, tmp_path / f"batch-{n}", SETTINGS, live=False) for n in range(len(files))]
-    return world, outcome, landed_rows(spark, tmp_path / "batch-*[0-9]", SETTINGS, live=False), batches
+    _, everything = read_landed(spark, [tmp_path / "batch-*[0-9]"], SETTINGS.late_s)
+    return world, outcome, everything, batches
 
 
 @pytest.mark.slow
@@ -76,7 +78,7 @@ def test_processor_counts_and_sums_as_plain_python(spark: SparkSession, delivere
     assert measurement is not None
     expected = expected_profile(outcome.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
     assert_equal(found_profile(measurement.profile(world.problem), world.problem), expected, relative=1e-9)
-    assertDataFrameEqual(spark.createDataFrame(facts), panes(distinct(accepted(everything)), SETTINGS), rtol=1e-12)
+    assertDataFrameEqual(spark.createDataFrame(facts), panes(distinct(everything), SETTINGS), rtol=1e-12)
 
 
 def row_at(seq: int, second: int) -> Row:

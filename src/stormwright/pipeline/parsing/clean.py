@@ -11,7 +11,7 @@ from functools import reduce
 from operator import and_
 
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.perflog.columns import RECORD_COLUMNS
@@ -47,6 +47,9 @@ LATE = "late: the interval began too long before the record was landed"
 
 #: Key of a record and its fields: two rows with the same key are one record delivered twice.
 RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
+
+#: Columns that tell where a row comes from.
+_PLACE = ("file", "block", "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +118,17 @@ def accepted(lines: DataFrame) -> DataFrame:
     return lines.where(F.col("reason").isNull()).select(*RECORD_COLUMNS)
 
 
-def distinct(records: DataFrame) -> DataFrame:
-    """Return each record once, however often it was delivered."""
-    identity = F.struct(*(F.col(place).alias(name) for name, place in RECORD_KEYS.items()))
-    return records.withColumn("identity", identity).dropDuplicates(["identity"]).drop("identity")
+def distinct(rows: DataFrame) -> DataFrame:
+    """Return the records among rows (`stormwright.pipeline.parsing.source.read_landed`), each once.
+
+    Only identities are shuffled, and places of those that were delivered more than once: most were not.
+    """
+    identity = F.struct(*(F.col(place).alias(name) for name, place in RECORD_KEYS.items())).alias("identity")
+    places = rows.where(F.col("reason").isNull()).select(identity, *_PLACE)
+    repeated = places.groupBy("identity").count().where("count > 1").select("identity")
+    first_of = Window.partitionBy("identity").orderBy(*_PLACE)
+    copies = places.join(repeated, "identity", "left_semi").withColumn("copy", F.row_number().over(first_of))
+    return accepted(rows.join(copies.where("copy > 1").select(*_PLACE), list(_PLACE), "left_anti"))
 
 
 def audited(lines: DataFrame) -> DataFrame:

@@ -117,7 +117,7 @@ def read_landed(
     late_s: int,
     start_ms: int | None = None,
     end_ms: int | None = None,
-) -> DataFrame:
+) -> tuple[DataFrame, DataFrame]:
     """Return the rows of files in directories that landed, to the second, in a stretch of time.
 
     Parameters
@@ -133,9 +133,10 @@ def read_landed(
 
     Returns
     -------
-    DataFrame
-        A row per line, as `stormwright.perflog.columns.LANDED`, `reason` being set for late records as well, and its
-        origin: path of the `file`, `block` that was read, and `row`, which grows along a block.
+    tuple of DataFrame
+        The rows of files of JSON lines, each of which is parsed whenever it is read, and of files of columns: a row per
+        line, as `stormwright.perflog.columns.LANDED`, `reason` being set for late records as well, and its origin: path
+        of the `file`, `block` that was read, and `row`, which grows along a block.
 
     Raises
     ------
@@ -149,8 +150,7 @@ def read_landed(
         limits["modifiedBefore"] = _timestamp(end_ms // 1000 + 1)
     of_lines, of_columns = ({"pathGlobFilter": f"*{suffix}", **limits} for suffix in (SUFFIX, COLUMNS_SUFFIX))
     _require_landed(spark, directories, **of_columns)
-    lines = _read_lines(spark, directories, late_s, **of_lines)
-    return lines.unionByName(_read_columns(spark, directories, late_s, **of_columns))
+    return _read_lines(spark, directories, late_s, **of_lines), _read_columns(spark, directories, late_s, **of_columns)
 
 
 def is_columnar(path: Location) -> bool:

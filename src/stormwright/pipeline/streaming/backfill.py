@@ -20,7 +20,7 @@ from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import worker_seconds
-from stormwright.pipeline.parsing.clean import LineCounts, accepted, audited, distinct
+from stormwright.pipeline.parsing.clean import LineCounts, audited, distinct
 from stormwright.pipeline.parsing.source import file_name, read_landed, read_records
 from stormwright.pipeline.plan import large_batch
 from stormwright.pipeline.settings import StreamSettings
@@ -178,10 +178,13 @@ def backfill(
     settings = replace(settings, late_s=NEVER_LATE_S if late_s is None else late_s)
     near = TimeStretch() if late_s is None else stretch.landed(late_s)
     report_step("reading records")
-    # Parsed once and used twice. Most rows would not fit in memory, and what does is evicted by the sums of panes.
-    rows = read_landed(spark, directories, settings.late_s, near.start_ms, near.end_ms).persist(StorageLevel.DISK_ONLY)
+    lines, columns = read_landed(spark, directories, settings.late_s, near.start_ms, near.end_ms)
+    # Lines are parsed once and used several times. Most would not fit in memory, and what does is evicted by the sums
+    # of panes. Columns are read again faster than they are stored.
+    lines.persist(StorageLevel.DISK_ONLY)
+    rows = lines.unionByName(columns)
     try:
-        used = distinct(accepted(rows.where(stretch.holds(F.col("start_ms")))))
+        used = distinct(rows.where(stretch.holds(F.col("start_ms"))))
         used.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
         report_step("adding up loads and traffic")
         records = read_records(spark, inside(into, RECORDS))
@@ -189,8 +192,7 @@ def backfill(
         report_step("accounting for every line")
         # Files are in the stretch as a whole, so their lines are numbered right.
         by_begin = late_s is None and stretch.is_bounded
-        lines = audited(rows)
-        audit, file_ms = (_with_begin(lines), "begin_ms") if by_begin else (lines, "landed_ms")
+        audit, file_ms = (_with_begin(audited(rows)), "begin_ms") if by_begin else (audited(rows), "landed_ms")
         is_rejected, in_stretch = F.col("reason").isNotNull(), stretch.holds(F.col(file_ms))
         # However often a record was delivered.
         counts = _sums(
@@ -201,7 +203,7 @@ def backfill(
         quarantine = _rejected(audit.where(in_stretch))
         quarantine.write.mode("overwrite").json(address(inside(into, QUARANTINE)))
     finally:
-        rows.unpersist()
+        lines.unpersist()
     return LineCounts.of(used=records.count(), **counts)
 
 
