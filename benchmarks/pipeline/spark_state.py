@@ -4,7 +4,7 @@
 
 ==========  ==========================================================================================================
 driver      `LoadStream`, the stream of the service
-spark       `StructuredStream`: `dropDuplicatesWithinWatermark`, state in memory
+spark       `StructuredStream`: `dropDuplicatesWithinWatermark`, state in memory, in the session of `pipeline stream`
 processor   `transformWithState` with RocksDB (`benchmarks.pipeline.state_queries`)
 ==========  ==========================================================================================================
 
@@ -32,7 +32,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import dataset
 from pyspark.sql import SparkSession
 
 from benchmarks.kit.cpu_time import Spent, python_workers_s
@@ -42,13 +41,13 @@ from benchmarks.pipeline.records import FACTS, Workers
 from benchmarks.pipeline.state_queries import OPTIONS, processor_result, results_of, start_query
 from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.measurement.measurement import measure
-from stormwright.pipeline.measurement.windows import PANES, merged, records_in, worker_seconds
+from stormwright.pipeline.measurement.windows import PANES, worker_seconds
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.source import rows_in, stream_landed
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.session import spark_session, working_session
 from stormwright.pipeline.spark.target import SparkTarget
-from stormwright.pipeline.streaming import sink, structured
+from stormwright.pipeline.streaming import sink
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.pipeline.streaming.structured import LOADS, StructuredStream
 from tests.perflog.samples import RECORD
@@ -158,13 +157,14 @@ def running(
             stream = ending.enter_context(LoadStream(landing, directory, settings))
             yield Running(stream.spark, lambda: last_batch(kind, directory), stream.progress)
             return
-        spark = spark_session(directory / "spark", settings, OPTIONS if kind == PROCESSOR else {})
-        ending.callback(spark.stop)
         if kind == SPARK:
+            spark = ending.enter_context(working_session())
             rows = stream_landed(spark, landing, settings, delete=not settings.keep_raw_s)
             StructuredStream(rows, directory, settings).start(until_empty=until_empty)
             (query,) = spark.streams.active
         else:
+            spark = spark_session(directory / "spark", settings, OPTIONS)
+            ending.callback(spark.stop)
             query = start_query(spark, landing, directory, settings, until_empty=until_empty)
 
         def batch() -> int:
@@ -177,12 +177,10 @@ def running(
 
 
 def stored(directory: Path) -> tuple[pa.Table, LineCounts]:
-    """`PANES` and ledger from the batches of a `StructuredStream`, without Spark."""
-    rows = dataset.dataset(directory / LOADS, format="parquet", partitioning="hive").to_table()
-    facts = rows.filter(pc.equal(rows["table"], structured.PANES)).select(PANES.names).cast(PANES)
-    rejected = pc.sum(pc.equal(rows["table"], structured.QUARANTINE)).as_py()
-    read = pc.sum(rows["read"]).as_py()
-    return merged(facts[:1], facts[1:]), LineCounts.of(read - rejected, records_in(facts), rejected)
+    """`PANES` and ledger from the batches of a `StructuredStream`."""
+    with working_session() as spark:
+        stream = StructuredStream(stream_landed(spark, directory, KILLS), directory)
+        return stream.panes().toArrow().select(PANES.names).cast(PANES), stream.counts()
 
 
 def last_batch(kind: str, directory: Path) -> int:
@@ -351,7 +349,7 @@ def on_disk(kind: str, directory: Path) -> tuple[float, int]:
 
 
 def late_part(options: argparse.Namespace) -> dict[str, Any]:
-    """How four records before the watermark and two duplicates are counted, a file of them after 21 other records."""
+    """How four records of before, in a file that landed long ago by its columns, and two duplicates are counted."""
     settings = replace(KILLS, max_files_per_batch=1, keep_raw_s=10**9)
     landing, state, start_ms = options.directory / "landing", options.directory / "state", 1_690_000_000_000
     # The watermark that Spark compares with is that of the batch before the last one.
@@ -424,7 +422,7 @@ class Life:
 
 
 def life_part(options: argparse.Namespace) -> dict[str, Any]:
-    """A stream that runs until it is killed; what Spark reports on a batch of a query is written to a file of it."""
+    """A stream that runs until it is killed."""
     directory = options.directory
     settings = replace(KILLS, keep_raw_s=10**9 if options.kind != DRIVER else 0)
     with running(
@@ -432,15 +430,7 @@ def life_part(options: argparse.Namespace) -> dict[str, Any]:
     ) as stream:
         while options.kind == DRIVER:
             time.sleep(1)
-        query = stream.progress()
-        reports = directory / "reports"
-        reports.mkdir(exist_ok=True)
-        active = True
-        while active:
-            active = not query.awaitTermination(0.1)
-            for report in query.recentProgress:
-                if report.numInputRows:
-                    (reports / f"{report.batchId}.json").write_text(report.json)
+        stream.progress().awaitTermination()
     return {}
 
 
@@ -481,27 +471,8 @@ def kills(kind: str, directory: Path, options: argparse.Namespace) -> dict[str, 
         found["loads"] = "equal"
     except AssertionError as error:
         found["loads"] = f"differ: {str(error).splitlines()[0]}"
-    if kind == PROCESSOR:
-        found |= _reported(directory)
     print(f"kills {kind}: {json.dumps(found)}", file=sys.stderr, flush=True)
     return found
-
-
-def _reported(directory: Path) -> dict[str, Any]:
-    """What the reports on batches add up to, and how many batches have none."""
-    reports = [json.loads(path.read_bytes()) for path in (directory / "reports").glob("*.json")]
-    lines = [report["observedMetrics"]["lines"] for report in reports]
-    operators = [operator for report in reports for operator in report["stateOperators"]]
-    batches = last_batch("", directory / "state") + 1
-    return {
-        "reported": {
-            "read": sum(each["read"] for each in lines),
-            "rejected": sum(each["rejected"] for each in lines),
-            "duplicate": sum(int(each["customMetrics"].get("numDroppedDuplicateRows", 0)) for each in operators),
-        },
-        "batches": batches,
-        "batches_without_report": batches - len(reports),
-    }
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
@@ -523,7 +494,7 @@ def _rows(found: dict[str, Any], options: argparse.Namespace) -> list[tuple[str,
         ]
     loads = [figures["load_before"] for part in found.values() for figures in part.values() if "load_before" in figures]
     rows.insert(0, ("load of the machine before a part, highest", "≤ 1", f"{max(loads):.1f}"))
-    rows.append(("27 lines, 4 before the watermark, 2 duplicates", "read 27 used 21", each("late", _late)))
+    rows.append(("27 lines, 4 in an old file that was moved here, 2 duplicates", "read 27", each("late", _late)))
     for rate in RATES if options.live_s else ():
         part = f"live_{rate}"
         rows += [
@@ -576,12 +547,6 @@ def _late(figures: dict[str, Any]) -> str:
     if "dropped" not in figures:
         return _counts(counts)
     return f"{_counts(counts)}, dropped by the watermark {figures['dropped']}, duplicate rows {figures['duplicates']}"
-
-
-def _reports(figures: dict[str, Any]) -> str:
-    if "reported" not in figures:
-        return "–"
-    return f"{_counts(figures['reported'])}; {figures['batches_without_report']} of {figures['batches']}"
 
 
 def _restarts(figures: dict[str, Any]) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrameWriter, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from stormwright.errors import InputError
 from stormwright.pipeline.parsing.source import stream_landed
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming import structured
 from stormwright.pipeline.streaming.backfill import backfill
 from stormwright.pipeline.streaming.structured import StructuredStream
 from tests.pipeline.generator import Delivery, deliver, dice, land, make_world, records
@@ -87,20 +86,20 @@ def test_batch_that_is_repeated_counts_once(
 ) -> None:
     landing, into = tmp_path / "landing", tmp_path / "into"
     files = landed(landing, made(2))
-    pane_rows, calls = structured.pane_rows, []
+    parquet, written = DataFrameWriter.parquet, list[str]()
 
-    def failing(rows: DataFrame, settings: StreamSettings) -> DataFrame:
-        calls.append(1)
-        found = pane_rows(rows, settings)
-        if len(calls) == 2:
-            if fails_after:
-                found.write.partitionBy("table").mode("overwrite").parquet(str(into / "loads" / "batch=1"))
+    def failing(writer: DataFrameWriter, path: str) -> None:
+        written.append(path)
+        fails = len(written) == 2
+        if not fails or fails_after:
+            parquet(writer, path)
+        if fails:
             raise ZeroDivisionError("the machine fails")
-        return found
 
-    monkeypatch.setattr(structured, "pane_rows", failing)
+    monkeypatch.setattr(DataFrameWriter, "parquet", failing)
     with pytest.raises(StreamingQueryException, match="the machine fails"):
         run(spark, landing, into)
+    monkeypatch.undo()
     assert_exact(run(spark, landing, into), spark, landing, files)
 
 

@@ -173,8 +173,8 @@ def stream_landed(
 ) -> DataFrame:
     """Return the rows of files that land in a directory, as a stream; as `read_landed`, and with their `event` time.
 
-    Files are read in the order in which they landed, `StreamSettings.max_files_per_batch` of them in a batch, so the
-    event is that a row landed.
+    Files are read in the order in which they were modified, `StreamSettings.max_files_per_batch` of them in a batch, so
+    that is their event time, wherever they were before.
 
     Parameters
     ----------
@@ -202,11 +202,12 @@ def stream_landed(
     if json_lines:
         lines = reader.options(**_LINES, pathGlobFilter=f"*{SUFFIX}").text(address(directory))
         found = _of_lines(lines, F.lit(None).cast("long"), settings.late_s)
-    else:
-        rows = reader.option("pathGlobFilter", f"*{COLUMNS_SUFFIX}").schema(_LANDED_TYPE).parquet(address(directory))
-        rows = rows.withColumn("reason", F.when(F.col("landed_ms").isNull(), FOREIGN).otherwise(F.col("reason")))
-        found = _of_columns(rows.withColumn("landed_ms", F.coalesce("landed_ms", _modified_ms())), settings.late_s)
-    return found.withColumn("event", F.timestamp_millis("landed_ms"))
+        return found.withColumn("event", F.timestamp_millis("landed_ms"))
+    rows = reader.option("pathGlobFilter", f"*{COLUMNS_SUFFIX}").schema(_LANDED_TYPE).parquet(address(directory))
+    rows = rows.withColumn("reason", F.when(F.col("landed_ms").isNull(), FOREIGN).otherwise(F.col("reason")))
+    rows = rows.withColumn("landed_ms", F.coalesce("landed_ms", _modified_ms()))
+    rows = rows.withColumn("event", F.col("_metadata.file_modification_time"))
+    return _of_columns(rows, settings.late_s, "event")
 
 
 def _require_landed(spark: SparkSession, directories: Sequence[Location], **options: str) -> None:
@@ -248,9 +249,9 @@ def _read_columns(spark: SparkSession, paths: Sequence[Location], late_s: int, *
     return _of_columns(rows, late_s)
 
 
-def _of_columns(rows: DataFrame, late_s: int) -> DataFrame:
+def _of_columns(rows: DataFrame, late_s: int, *others: str) -> DataFrame:
     origin = _origin(F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
-    return late_marked(rows.select("*", *origin), late_s).select(*_ROW_COLUMNS)
+    return late_marked(rows.select("*", *origin), late_s).select(*_ROW_COLUMNS, *others)
 
 
 def _origin(block: Column, row: Column) -> tuple[Column, ...]:

@@ -2,16 +2,17 @@
 
 ::
 
-    landed rows ─┬─▶ each record once ─┬─▶ facts, summed per pane ─▶ a directory for each batch
-                 └─▶ number of lines ──┘
+    landed rows ─┬─▶ each record once ─┬─▶ a directory for each batch ─▶ panes, when they are read
+                 └─▶ one row per line ─┘
 
 The state of ``dropDuplicatesWithinWatermark`` has the identity of each record for `StreamSettings.watermark_s` of event
 time, in which the sources are in order. Rejected lines go the same way, each with an identity of its own, and come out
 as rows of the quarantine.
 
-A batch replaces the directory with its number, so one that is repeated after a failure counts once. Later batches add
-to the same panes, which are sums. Lines are counted in the same rows: what Spark observes of a batch is not stored with
-it, and would be lost by a crash after the batch.
+A batch replaces the directory with its number, so one that is repeated after a failure counts once. Lines are counted
+in the same rows: what Spark observes of a batch is not stored with it, and would be lost by a crash after the batch.
+
+Records are stored, not their facts, of which each has a dozen; facts are summed per pane by the reader.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stormwright.pipeline.measurement.panes import KEYS, VALUES, all_facts, flat_records, sums
+from stormwright.perflog.columns import RECORD_COLUMNS
+from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.parsing.clean import RECORD_KEYS, LineCounts
-from stormwright.pipeline.parsing.parsed import LINE
+from stormwright.pipeline.parsing.parsed import LINE, record_type
 from stormwright.pipeline.parsing.source import file_name
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
@@ -34,16 +36,13 @@ from stormwright.pipeline.spark.location import Location, address, inside
 #: Name of the query, and of the directory of its batches.
 LOADS = "loads"
 
-#: Values of the column ``table``: facts of panes, rejected lines, and the number of lines.
-PANES, QUARANTINE, LINES = "panes", "quarantine", "lines"
+#: Values of the column ``table``: records, rejected lines, and a row for each line that was read.
+RECORDS, QUARANTINE, LINES = "records", "quarantine", "lines"
 
 _REJECTED = {"reason": "string", "file": "string", "line_number": "long", "landed_ms": "long", LINE: "binary"}
 
-#: Seconds between two looks at the queries.
+#: Seconds between two looks at the query.
 _LOOK_S = 1
-
-#: Columns of the batches.
-_STORED = {"pane_ms": "long", **KEYS, **VALUES, **_REJECTED, "read": "long", "batch": "long", "table": "string"}
 
 
 class StructuredStream:
@@ -76,7 +75,7 @@ class StructuredStream:
         settings, into = self._settings, self._into
 
         def write(batch: DataFrame, number: int) -> None:
-            writer = pane_rows(batch, settings).write.partitionBy("table").mode("overwrite")
+            writer = batch.write.partitionBy("table").mode("overwrite")
             writer.parquet(address(inside(into, f"{LOADS}/batch={number}")))
 
         interval = {"processingTime": f"{settings.trigger_s} seconds"}
@@ -107,9 +106,13 @@ class StructuredStream:
         if self._query:
             self._query.stop()
 
+    def records(self) -> DataFrame:
+        """Return the records of all batches, each once (`stormwright.perflog.schema`)."""
+        return self._stored(RECORDS).select(*RECORD_COLUMNS)
+
     def panes(self) -> DataFrame:
-        """Return the sums of all batches, as `stormwright.pipeline.measurement.panes.panes`."""
-        return self._stored(PANES).groupBy("pane_ms", *KEYS).agg(*sums())
+        """Return loads and traffic of all batches, as `stormwright.pipeline.measurement.panes.panes`."""
+        return panes(self.records(), self._settings)
 
     def quarantine(self) -> DataFrame:
         """Return the rejected lines: reason, file, line number, landing time, line.
@@ -123,21 +126,15 @@ class StructuredStream:
 
         A record that landed before the watermark, by a clock that was set back, counts as a duplicate.
         """
-        (found,) = (
-            self._stored(PANES, QUARANTINE, LINES)
-            .agg(
-                F.coalesce(F.sum("read"), F.lit(0)).alias("read"),
-                F.coalesce(F.sum("records"), F.lit(0)).alias("used"),
-                F.count("reason").alias("rejected"),
-            )
-            .collect()
-        )
-        return LineCounts.of(
-            accepted=found["read"] - found["rejected"], used=found["used"], quarantined=found["rejected"]
-        )
+        found = self._stored(RECORDS, QUARANTINE, LINES).groupBy("table").count().collect()
+        rows = {row["table"]: row["count"] for row in found}
+        rejected = rows.get(QUARANTINE, 0)
+        return LineCounts.of(rows.get(LINES, 0) - rejected, rows.get(RECORDS, 0), rejected)
 
     def _stored(self, *tables: str) -> DataFrame:
-        schema = ", ".join(f"`{column}` {kind}" for column, kind in _STORED.items())
+        schema = record_type()
+        for column, kind in {**_REJECTED, "batch": "long", "table": "string"}.items():
+            schema = schema.add(column, kind)
         where = inside(self._into, LOADS)
         if not exists(self._spark, where):
             return self._spark.createDataFrame([], schema)
@@ -145,43 +142,21 @@ class StructuredStream:
 
 
 def each_once(rows: DataFrame, settings: StreamSettings) -> DataFrame:
-    """Return a stream of landed rows: each record once, all rejected lines, and one row that ``is_line`` per line."""
+    """Return a stream of landed rows by ``table``: each record once, all rejected lines, and one row per line."""
     identity = F.struct(*(F.col(place).alias(name) for name, place in RECORD_KEYS.items()))
     is_record = F.col("reason").isNull()
     found = rows.select(
-        "*",
+        *RECORD_COLUMNS,
+        "reason",
+        file_name(F.col("file")).alias("file"),
+        (F.col("row") + 1).alias("line_number"),
+        "landed_ms",
+        LINE,
+        "event",
+        F.when(is_record, RECORDS).otherwise(QUARANTINE).alias("table"),
         F.when(is_record, identity).alias("identity"),
         F.when(~is_record, F.uuid()).alias("other"),
     )
     found = found.withWatermark("event", f"{settings.watermark_s} seconds")
     distinct = found.dropDuplicatesWithinWatermark(["identity", "other"]).drop("identity", "other", "event")
-    lines = rows.select(F.lit(True).alias("is_line"))
-    return distinct.withColumn("is_line", F.lit(False)).unionByName(lines, allowMissingColumns=True)
-
-
-def pane_rows(rows: DataFrame, settings: StreamSettings) -> DataFrame:
-    """Return the rows that a batch stores: facts summed per pane, rejected lines, a count of lines; by ``table``.
-
-    As one table: what is written in parts, Spark would compute once for each.
-    """
-    is_line = F.col("is_line")
-    is_record = F.col("reason").isNull() & ~is_line
-    is_rejected = F.col("reason").isNotNull()
-    flat = flat_records(rows, settings, "is_line", "reason", "file", "row", "landed_ms", LINE)
-    facts = flat.select(
-        F.when(is_record, F.col("pane_ms")).alias("pane_ms"),
-        F.explode_outer(F.when(is_record, all_facts())).alias("fact"),
-        "reason",
-        F.when(is_rejected, file_name(F.col("file"))).alias("file"),
-        F.when(is_rejected, F.col("row") + 1).alias("line_number"),
-        F.when(is_rejected, F.col("landed_ms")).alias("landed_ms"),
-        F.when(is_rejected, F.col(LINE)).alias(LINE),
-        # The same line twice in a file is two lines.
-        F.when(is_rejected, F.monotonically_increasing_id()).alias("place"),
-        "is_line",
-    )
-    keys = ("pane_ms", *KEYS, *_REJECTED, "place")
-    summed = facts.select("pane_ms", "fact.*", *_REJECTED, "place", "is_line").groupBy(*keys)
-    found = summed.agg(*sums(), F.count_if("is_line").alias("read")).drop("place")
-    table = F.when(F.col("reason").isNotNull(), QUARANTINE).when(F.col("pane_ms").isNull(), LINES).otherwise(PANES)
-    return found.withColumn("table", table)
+    return distinct.unionByName(rows.select(F.lit(LINES).alias("table")), allowMissingColumns=True)
