@@ -64,7 +64,8 @@ class Standalone:
 
     def executors(self) -> list[int]:
         """Return the ids of the processes of executors."""
-        return [child for process in self._processes[1:] for child in _children(process.pid)]
+        children = [child for process in self._processes[1:] for child in _children(process.pid)]
+        return [pid for pid in children if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def _run(self, main: str, *args: str) -> None:
         home = Path(pyspark.__file__).parent
@@ -88,5 +89,8 @@ class Standalone:
 
 def _children(pid: int) -> list[int]:
     """Processes that any thread of a process has started."""
-    found = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for path in found for child in path.read_text().split()]
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread that has ended
+            found += map(int, path.read_text().split())
+    return found

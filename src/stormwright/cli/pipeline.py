@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +128,14 @@ def backfill(
     "--delete", is_flag=True, help="Delete processed files. Otherwise each batch takes longer, as it lists all of them."
 )
 @kafka_options
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(["parquet", "delta"]),
+    default="parquet",
+    show_default=True,
+    help="A directory of Parquet files for each batch, or one Delta table, which OPTIMIZE compacts.",
+)
 @click.option("--once", is_flag=True, help="End once all records that have landed are processed.")
 @click.option(
     "--trigger", "trigger_s", default=10, show_default=True, type=_SECONDS, help="Time between two batches, in seconds."
@@ -142,6 +150,7 @@ def stream(
     into: str,
     json_lines: bool,
     delete: bool,
+    table_format: str,
     once: bool,
     trigger_s: int,
     max_files: int,
@@ -159,31 +168,37 @@ def stream(
     `stormwright.pipeline.streaming.structured.StructuredStream` is the same in a notebook, with the tables as data
     frames.
     """
+    from stormwright.history.tables.store import DELTA_CONF, delta_packages
     from stormwright.pipeline.parsing.source import stream_landed
     from stormwright.pipeline.settings import KafkaTopic, StreamSettings
+    from stormwright.pipeline.spark.file_systems import with_jars
     from stormwright.pipeline.spark.location import is_uri
     from stormwright.pipeline.spark.session import working_session
     from stormwright.pipeline.spark.target import SparkTarget
     from stormwright.pipeline.streaming.kafka import stream_topic
-    from stormwright.pipeline.streaming.kafka_connector import connector_conf
+    from stormwright.pipeline.streaming.kafka_connector import connector_jars, connector_package
     from stormwright.pipeline.streaming.structured import StructuredStream
 
     source = _source(directory, kafka)
     settings = StreamSettings(trigger_s=trigger_s, max_files_per_batch=max_files)
     target = SparkTarget.parsed(master, spark_conf)
-    conf = {} if target.local else {"spark.sql.shuffle.partitions": str(_STATE_PARTITIONS)}
+    packages, conf = [], {} if target.local else {"spark.sql.shuffle.partitions": str(_STATE_PARTITIONS)}
+    # A Connect server has its own jars.
     if isinstance(source, KafkaTopic) and not target.connect:
-        conf |= connector_conf(source)
-    target = replace(target, conf={**conf, **target.conf})
+        packages += [] if source.jars else [connector_package()]
+        conf |= connector_jars(source.jars) if source.jars else {}
+    if table_format == "delta" and not target.connect:
+        packages += delta_packages()
+        conf |= DELTA_CONF
     if not is_uri(into):
         Path(into).mkdir(parents=True, exist_ok=True)
-    locations = [into, *([directory] if directory else [])]
-    with Console(stderr=True).status("starting Spark") as status, working_session(target, locations) as spark:
+    target = with_jars(target, [into, *([directory] if directory else [])], packages, conf)
+    with Console(stderr=True).status("starting Spark") as status, working_session(target) as spark:
         if isinstance(source, KafkaTopic):
             rows = stream_topic(spark, source, settings)
         else:
             rows = stream_landed(spark, source, settings, json_lines=json_lines, delete=delete)
-        landed = StructuredStream(rows, into, settings)
+        landed = StructuredStream(rows, into, settings, delta=table_format == "delta")
         try:
             landed.start(until_empty=once)
             landed.follow(status.update)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -123,3 +126,19 @@ def test_missing_directory_and_nothing_landed(spark: SparkSession, tmp_path: Pat
     stream = run(spark, tmp_path / "landing", tmp_path / "into")
     assert stream.counts().read == 0
     assert not stream.panes().collect()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_command_resumes_and_prints_the_ledger(tmp_path: Path, table_format: str) -> None:
+    if table_format == "delta":
+        pytest.importorskip("delta", reason="delta-spark is not installed")
+    delivery, landing = made(3), tmp_path / "landing"
+    half = len(delivery.arriving) // 50 * 25
+    files: Files = {}
+    for part in (slice(half), slice(half, None)):
+        files |= landed(landing, replace(delivery, arriving=delivery.arriving[part]))
+        command = [sys.executable, "-m", "stormwright", "pipeline", "stream", str(landing)]
+        command += ["--into", str(tmp_path / "into"), "--format", table_format, "--once", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == expected_outcome(files, SETTINGS.late_s).ledger

@@ -17,7 +17,7 @@ from stormwright.pipeline.spark.session import spark_session
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
 
 
-def connector_conf(topic: KafkaTopic, directory: Path | None = None) -> Mapping[str, str]:
+def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
     """Return the settings of a Spark session that give it the connector.
 
     Parameters
@@ -25,7 +25,7 @@ def connector_conf(topic: KafkaTopic, directory: Path | None = None) -> Mapping[
     topic
         Topic to read, with the directory of the jars, if they are there.
     directory
-        Directory in which fetched jars are stored for the next start; None for that of the user.
+        Directory in which fetched jars are stored for the next start.
 
     Raises
     ------
@@ -33,16 +33,30 @@ def connector_conf(topic: KafkaTopic, directory: Path | None = None) -> Mapping[
         The directory of jars has no connector of this version of Spark.
     """
     if topic.jars is None:
-        package = f"org.apache.spark:{CONNECTOR}:{pyspark.__version__}"
-        stored = {"spark.jars.ivy": str(directory.absolute())} if directory else {}
-        return {**fetching([package]), **stored}
-    connector = topic.jars / f"{CONNECTOR}-{pyspark.__version__}.jar"
+        return {**fetching([connector_package()]), "spark.jars.ivy": str(directory.absolute())}
+    return connector_jars(topic.jars)
+
+
+def connector_package() -> str:
+    """Return the Maven coordinates of the connector for this version of Spark."""
+    return f"org.apache.spark:{CONNECTOR}:{pyspark.__version__}"
+
+
+def connector_jars(directory: Path) -> Mapping[str, str]:
+    """Return the setting of a Spark session with the jars of a directory.
+
+    Raises
+    ------
+    MissingDependencyError
+        It has no connector of this version of Spark.
+    """
+    connector = directory / f"{CONNECTOR}-{pyspark.__version__}.jar"
     if not connector.is_file():
         raise MissingDependencyError(
             f"{connector} is missing: copy it there with the jars that it depends on, or leave out --kafka-jars to "
             "fetch them from a Maven repository"
         )
-    return {"spark.jars": ",".join(str(jar.absolute()) for jar in sorted(topic.jars.glob("*.jar")))}
+    return {"spark.jars": ",".join(str(jar.absolute()) for jar in sorted(directory.glob("*.jar")))}
 
 
 def connected_session(directory: Path, settings: StreamSettings) -> SparkSession:

@@ -9,8 +9,9 @@ The state of ``dropDuplicatesWithinWatermark`` has the identity of each record f
 time, in which the sources are in order. Rejected lines go the same way, each with an identity of its own, and come out
 as rows of the quarantine.
 
-A batch replaces the directory with its number, so one that is repeated after a failure counts once. Lines are counted
-in the same rows: what Spark observes of a batch is not stored with it, and would be lost by a crash after the batch.
+A batch replaces the directory with its number, or is one transaction of a Delta table, which has the number; so one
+that is repeated after a failure counts once. Lines are counted in the same rows: what Spark observes of a batch is not
+stored with it, and would be lost by a crash after the batch.
 
 Records are stored, not their facts, of which each has a dozen; facts are summed per pane by the reader.
 """
@@ -57,10 +58,14 @@ class StructuredStream:
         Output directory, with the checkpoint and the batches, local or of any Hadoop file system.
     settings
         Lengths of panes and of the state; None for the defaults.
+    delta
+        Whether the output is one Delta table instead of a directory for each batch; the session has Delta's jars.
     """
 
-    def __init__(self, rows: DataFrame, into: Location, settings: StreamSettings | None = None) -> None:
-        self._rows, self._spark, self._into = rows, rows.sparkSession, into
+    def __init__(
+        self, rows: DataFrame, into: Location, settings: StreamSettings | None = None, *, delta: bool = False
+    ) -> None:
+        self._rows, self._spark, self._into, self._delta = rows, rows.sparkSession, into, delta
         self._settings = settings or StreamSettings()
         self._query: StreamingQuery | None = None
 
@@ -72,11 +77,15 @@ class StructuredStream:
         until_empty
             Whether it ends once it has read all files, instead of waiting for more.
         """
-        settings, into = self._settings, self._into
+        settings, into, delta = self._settings, self._into, self._delta
 
         def write(batch: DataFrame, number: int) -> None:
-            writer = batch.write.partitionBy("table").mode("overwrite")
-            writer.parquet(address(inside(into, f"{LOADS}/batch={number}")))
+            writer = batch.write.partitionBy("table")
+            if delta:
+                writer = writer.options(txnAppId=address(into), txnVersion=number)
+                writer.format("delta").mode("append").save(address(inside(into, LOADS)))
+            else:
+                writer.mode("overwrite").parquet(address(inside(into, f"{LOADS}/batch={number}")))
 
         interval = {"processingTime": f"{settings.trigger_s} seconds"}
         trigger: dict[str, Any] = {"availableNow": True} if until_empty else interval
@@ -138,7 +147,8 @@ class StructuredStream:
         where = inside(self._into, LOADS)
         if not exists(self._spark, where):
             return self._spark.createDataFrame([], schema)
-        return self._spark.read.schema(schema).parquet(address(where)).where(F.col("table").isin(*tables))
+        reader = self._spark.read.format("delta") if self._delta else self._spark.read.schema(schema)
+        return reader.load(address(where)).where(F.col("table").isin(*tables))
 
 
 def each_once(rows: DataFrame, settings: StreamSettings) -> DataFrame:
