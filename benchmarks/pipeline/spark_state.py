@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.kit.cpu_time import Spent, python_workers_s
 from benchmarks.kit.results import write_results
@@ -44,14 +45,18 @@ from stormwright.pipeline.measurement.measurement import measure
 from stormwright.pipeline.measurement.windows import PANES, worker_seconds
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.source import rows_in, stream_landed
-from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.settings import KafkaTopic, StreamSettings
+from stormwright.pipeline.spark.file_systems import with_jars
 from stormwright.pipeline.spark.session import spark_session, working_session
 from stormwright.pipeline.spark.target import SparkTarget
 from stormwright.pipeline.streaming import sink
+from stormwright.pipeline.streaming.kafka import stream_topic
+from stormwright.pipeline.streaming.kafka_connector import connector_jars
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.pipeline.streaming.structured import LOADS, StructuredStream
 from tests.perflog.samples import RECORD
 from tests.pipeline.generator import dice, encoded, land
+from tests.pipeline.kafka_broker import CONNECTOR, Broker, Topic
 from tests.pipeline.kills import Supply, booked, supply
 from tests.pipeline.oracle import assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.standalone import Standalone
@@ -107,6 +112,7 @@ def main() -> None:
         if options.records:
             fill(Path(name) / "columns", options.records)
             found["bulk"] = {kind: apart("bulk", options, Path(name) / kind, kind) for kind in kinds}
+            found["kafka"] = {SPARK: apart("kafka", options, Path(name) / "kafka", SPARK)}
         found["late"] = {kind: apart("late", options, Path(name) / f"late-{kind}", kind) for kind in kinds}
         for rate in RATES if options.live_s else ():
             found[f"live_{rate}"] = {
@@ -310,6 +316,39 @@ def cluster_part(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def kafka_part(options: argparse.Namespace) -> dict[str, Any]:
+    """Messages that wait in two partitions, from a cold start on."""
+    directory, settings = options.directory, replace(BULK, late_s=10**9)
+    workers, seconds = Workers(WORKERS, speed.START_MS), options.records // WORKERS
+    with (directory / "lines.jsonl").open("wb") as file:
+        for second in range(seconds):
+            file.writelines(line + b"\n" for line in workers.second(second))
+    target = with_jars(SparkTarget(), (), (), connector_jars(CONNECTOR))
+    with Broker(directory / "kafka") as broker, working_session(target) as spark:
+        topic = Topic(spark, broker, "records", partitions=2)
+        partition = (F.monotonically_increasing_id() % 2).cast("int").alias("partition")
+        lines = spark.read.text(str(directory / "lines.jsonl")).select("value", partition)
+        servers = {"kafka.bootstrap.servers": broker.address}
+        lines.write.format("kafka").options(**servers, topic=topic.name).save()
+        most = {"maxOffsetsPerTrigger": str(ROWS_PER_BATCH)}
+        stream = StructuredStream(
+            stream_topic(spark, KafkaTopic(broker.address, topic.name, most), settings), directory / "state", settings
+        )
+        reached = [(-1, spent()[0])]
+        stream.start(until_empty=True)
+        (query,) = spark.streams.active
+        while query.isActive:
+            if (batch := last_batch(SPARK, directory / "state")) > reached[-1][0]:
+                reached.append((batch, spent()[0]))
+            time.sleep(0.05)
+        counts = stream.counts()
+    assert counts.used == counts.read == seconds * WORKERS, counts
+    # The JVM warms up with the first batches, and the last one is not full.
+    (before, then), (after, now) = reached[len(reached) // 2], reached[-2]
+    steady, rows = now - then, (after - before) * ROWS_PER_BATCH
+    return {"per_s": rows / steady.wall_s, "cpu_us": steady.cpu_s / rows * 1e6}
+
+
 def jobs_of(spark: SparkSession) -> dict[int, int]:
     """Number of stages of each job that Spark remembers."""
     tracker = spark.sparkContext.statusTracker()
@@ -477,6 +516,7 @@ def kills(kind: str, directory: Path, options: argparse.Namespace) -> dict[str, 
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "bulk": bulk_part, "late": late_part, "live": live_part, "life": life_part, "cluster": cluster_part,
+    "kafka": kafka_part,
 }  # fmt: skip
 
 
@@ -491,6 +531,11 @@ def _rows(found: dict[str, Any], options: argparse.Namespace) -> list[tuple[str,
             (f"bulk, steady: records/s, {FACTS} facts each", "", each("bulk", lambda f: f"{f['per_s'] / 1000:.1f} k")),
             ("bulk: CPU of a record, that of Spark's Python workers in it", "", per_record),
             ("bulk: state on disk in the end", "", each("bulk", _size)),
+            (
+                "messages/s that wait in two partitions of Kafka, steady",
+                "≥ 40 k",
+                each("kafka", lambda f: f"{f['per_s'] / 1000:.1f} k, {f['cpu_us']:.0f} µs CPU each"),
+            ),
         ]
     loads = [figures["load_before"] for part in found.values() for figures in part.values() if "load_before" in figures]
     rows.insert(0, ("load of the machine before a part, highest", "≤ 1", f"{max(loads):.1f}"))
