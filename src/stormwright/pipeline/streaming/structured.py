@@ -165,7 +165,8 @@ def each_once(rows: DataFrame, settings: StreamSettings) -> DataFrame:
         "event",
         F.when(is_record, RECORDS).otherwise(QUARANTINE).alias("table"),
         F.when(is_record, identity).alias("identity"),
-        F.when(~is_record, F.uuid()).alias("other"),
+        # Not `F.uuid`: its seed is part of the generated code, so Spark would compile the plan again for each batch.
+        F.when(~is_record, F.java_method(F.lit("java.util.UUID"), F.lit("randomUUID"))).alias("other"),
     )
     found = found.withWatermark("event", f"{settings.watermark_s} seconds")
     distinct = found.dropDuplicatesWithinWatermark(["identity", "other"]).drop("identity", "other", "event")
