@@ -81,6 +81,10 @@ COMPILED = {
         "docs/data.md",
         "import deltalake, duckdb",
     ): "deltalake is no dependency; see tests/history/tables/test_delta.py",
+    (
+        "docs/spark.md",
+        "from stormwright.pipeline.parsing.source import stream_landed  # or stream_topic of pipeline.streaming.kafka",
+    ): "executed by tests/pipeline/streaming/test_structured.py",
     ("docs/spark.md", "from pyspark.sql import SparkSession"): "executed by tests/history/data_source/test_queries.py",
     ("docs/spark.md", STREAM): "executed by tests/history/data_source/test_queries.py",
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -126,6 +128,16 @@ def test_missing_directory_and_nothing_landed(spark: SparkSession, tmp_path: Pat
     stream = run(spark, tmp_path / "landing", tmp_path / "into")
     assert stream.counts().read == 0
     assert not stream.panes().collect()
+
+
+def test_block_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
+    landed(tmp_path / "landing", made(4, seconds=3))
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+    (block,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "StructuredStream" in each)
+    names: dict[str, Any] = {"spark": spark}
+    exec(block.replace("hdfs:///", f"{tmp_path}/"), names)  # noqa: S102 - the page is ours
+    names["stream"].stop()
+    assert names["stream"].counts().read >= 0
 
 
 @pytest.mark.slow

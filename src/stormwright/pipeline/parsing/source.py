@@ -235,7 +235,7 @@ def rows_of(lines: DataFrame, *origin: Column, late_s: int) -> DataFrame:
     Parameters
     ----------
     lines
-        The lines.
+        Texts, without their ends, and the columns that `origin` needs.
     origin
         The columns `file`, `block`, `row` and `landed_ms`, of those of the lines.
     late_s

@@ -146,7 +146,7 @@ def stream_topic(spark: SparkSession, topic: KafkaTopic, settings: StreamSetting
     spark
         Session with the connector's jars.
     topic
-        Topic to read.
+        Topic to read, with its brokers and options.
     settings
         Settings of the stream.
 

@@ -55,7 +55,8 @@ class StructuredStream:
         Stream of rows, as `stormwright.pipeline.parsing.source.stream_landed` or
         `stormwright.pipeline.streaming.kafka.stream_topic`.
     into
-        Output directory, with the checkpoint and the batches, local or of any Hadoop file system.
+        Output directory, with the checkpoint and the batches, local or of any Hadoop file system. To begin again,
+        delete it as a whole.
     settings
         Lengths of panes and of the state; None for the defaults.
     delta
@@ -108,7 +109,7 @@ class StructuredStream:
         query = self._query
         while query and not query.awaitTermination(_LOOK_S):
             if last := query.lastProgress:
-                report(f"batch {last.batchId}: {last.processedRowsPerSecond:,.0f} lines a second")
+                report(f"batch {last.batchId} took {last.batchDuration / 1000:.1f} s")
 
     def stop(self) -> None:
         """Stop the query; a batch under way is repeated at the next start."""
