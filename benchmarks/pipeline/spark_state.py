@@ -8,7 +8,7 @@ spark       `StructuredStream`: `dropDuplicatesWithinWatermark`, state in memory
 processor   `transformWithState` with RocksDB (`benchmarks.pipeline.state_queries`)
 ==========  ==========================================================================================================
 
-Takes about 11 minutes. Each part runs in a process of its own. Only the driver also measures each batch, and stores the
+Takes about 20 minutes. Each part runs in a process of its own. Only the driver also measures each batch, and stores the
 quarantine as files for a service.
 """
 
@@ -53,7 +53,7 @@ from stormwright.pipeline.streaming import sink
 from stormwright.pipeline.streaming.kafka import stream_topic
 from stormwright.pipeline.streaming.kafka_connector import connector_jars
 from stormwright.pipeline.streaming.stream import LoadStream
-from stormwright.pipeline.streaming.structured import LOADS, StructuredStream
+from stormwright.pipeline.streaming.structured import ROWS, StructuredStream
 from tests.perflog.samples import RECORD
 from tests.pipeline.generator import dice, encoded, land
 from tests.pipeline.kafka_broker import CONNECTOR, Broker, Topic
@@ -303,7 +303,7 @@ def cluster_part(options: argparse.Namespace) -> dict[str, Any]:
                 time.sleep(1)
             after = cluster.executors()
             stream.stop()
-    committed_s = sorted(path.stat().st_mtime for path in (state / LOADS).glob("batch=*/_SUCCESS"))
+    committed_s = sorted(path.stat().st_mtime for path in (state / ROWS).glob("batch=*/_SUCCESS"))
     at = next(place for place, moment_s in enumerate(committed_s) if moment_s > killed_s)
     steady = np.diff(committed_s[:at])
     return {
@@ -368,7 +368,7 @@ def lags_ms(directory: Path, after: int) -> list[float]:
             entry = json.loads(line)
             batches[Path(entry["path"]).name] = entry["batchId"]
     results = {int(path.stem): path.stat().st_mtime_ns for path in (directory / "results").glob("[0-9]*")}
-    for path in (directory / LOADS).glob("batch=*/_SUCCESS"):
+    for path in (directory / ROWS).glob("batch=*/_SUCCESS"):
         results[int(path.parent.name.partition("=")[2])] = path.stat().st_mtime_ns
     return [
         (results[batch] - int(name.partition("-")[0])) / 1e6

@@ -193,9 +193,7 @@ def start_query(
         temporary.replace(results / f"{batch}{SUFFIX}")
 
     rows = landed_rows(spark, landing, settings, live=True)
-    facts = processor_facts(
-        rows.observe("lines", F.count(F.lit(1)).alias("read"), F.count("reason").alias("rejected")), settings
-    )
+    facts = processor_facts(rows, settings)
     writer = facts.writeStream.outputMode("update").queryName("loads").foreachBatch(write)
     trigger = {"availableNow": True} if until_empty else {"processingTime": f"{settings.trigger_s} seconds"}
     return writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(**trigger).start()

@@ -173,8 +173,8 @@ def stream_landed(
 ) -> DataFrame:
     """Return the rows of files that land in a directory, as a stream; as `read_landed`, and with their `event` time.
 
-    Files are read in the order in which they were modified, `StreamSettings.max_files_per_batch` of them in a batch, so
-    that is their event time, wherever they were before.
+    Files are read in the order of their modification times, `StreamSettings.max_files_per_batch` of them in a batch;
+    the event time of a row is that of its file.
 
     Parameters
     ----------
@@ -185,8 +185,9 @@ def stream_landed(
     settings
         Settings of the stream.
     json_lines
-        Whether to read the files of JSON lines, which have no `row`, as a stream cannot count; by default those of
-        columns, of which one of another origin is rejected row by row. Of both at once neither would be in order.
+        Whether to read the files of JSON lines, whose `row` is null, since a stream does not number lines; by default
+        those of columns, of which one of another origin is rejected row by row. Files of both kinds need two streams:
+        Spark reads two sources in no common order.
     delete
         Whether to delete files of batches that count; each batch lists all files that are there.
 
@@ -237,7 +238,7 @@ def rows_of(lines: DataFrame, *origin: Column, late_s: int) -> DataFrame:
     lines
         Texts, without their ends, and the columns that `origin` needs.
     origin
-        The columns `file`, `block`, `row` and `landed_ms`, of those of the lines.
+        The columns `file`, `block`, `row` and `landed_ms`, as expressions over those of the lines.
     late_s
         Seconds after which a record is late.
     """

@@ -138,8 +138,9 @@ class KafkaStream:
 def stream_topic(spark: SparkSession, topic: KafkaTopic, settings: StreamSettings) -> DataFrame:
     """Return the rows of a topic's lines, as a stream, parsed by Spark's executors.
 
-    As `stormwright.pipeline.parsing.source.stream_landed`, with topic and partition as the `file`. The `row` is before
-    the offset. The event is that Spark reads a row: of two partitions, or producers, one may be hours behind the other.
+    As `stormwright.pipeline.parsing.source.stream_landed`, with topic and partition as the `file`. `row` is the offset
+    minus one, so that line numbers are offsets. The event time is that of the batch, since one partition or producer
+    may be hours behind another.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@
                  └─▶ one row per line ─┘
 
 The state of ``dropDuplicatesWithinWatermark`` has the identity of each record for `StreamSettings.watermark_s` of event
-time, in which the sources are in order. Rejected lines go the same way, each with an identity of its own, and come out
-as rows of the quarantine.
+time; sources deliver their rows in the order of that time. Rejected lines go the same way, each with an identity of its
+own, and come out as rows of the quarantine.
 
 A batch replaces the directory with its number, or is one transaction of a Delta table, which has the number; so one
 that is repeated after a failure counts once. Lines are counted in the same rows: what Spark observes of a batch is not
@@ -34,8 +34,8 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
 from stormwright.pipeline.spark.location import Location, address, inside
 
-#: Name of the query, and of the directory of its batches.
-LOADS = "loads"
+#: Name of the query, and of the directory of its output.
+ROWS = "rows"
 
 #: Values of the column ``table``: records, rejected lines, and a row for each line that was read.
 RECORDS, QUARANTINE, LINES = "records", "quarantine", "lines"
@@ -84,13 +84,13 @@ class StructuredStream:
             writer = batch.write.partitionBy("table")
             if delta:
                 writer = writer.options(txnAppId=address(into), txnVersion=number)
-                writer.format("delta").mode("append").save(address(inside(into, LOADS)))
+                writer.format("delta").mode("append").save(address(inside(into, ROWS)))
             else:
-                writer.mode("overwrite").parquet(address(inside(into, f"{LOADS}/batch={number}")))
+                writer.mode("overwrite").parquet(address(inside(into, f"{ROWS}/batch={number}")))
 
         interval = {"processingTime": f"{settings.trigger_s} seconds"}
         trigger: dict[str, Any] = {"availableNow": True} if until_empty else interval
-        writer = each_once(self._rows, settings).writeStream.queryName(LOADS).foreachBatch(write).trigger(**trigger)
+        writer = each_once(self._rows, settings).writeStream.queryName(ROWS).foreachBatch(write).trigger(**trigger)
         self._query = writer.option("checkpointLocation", address(inside(into, "checkpoint"))).start()
 
     def follow(self, report: Callable[[str], None] = lambda _: None) -> None:
@@ -134,7 +134,8 @@ class StructuredStream:
     def counts(self) -> LineCounts:
         """Return the counts of all lines.
 
-        A record that landed before the watermark, by a clock that was set back, counts as a duplicate.
+        A record before the watermark, in a file that appeared with an older modification time than those that were
+        read, counts as a duplicate.
         """
         found = self._stored(RECORDS, QUARANTINE, LINES).groupBy("table").count().collect()
         rows = {row["table"]: row["count"] for row in found}
@@ -145,7 +146,7 @@ class StructuredStream:
         schema = record_type()
         for column, kind in {**_REJECTED, "batch": "long", "table": "string"}.items():
             schema = schema.add(column, kind)
-        where = inside(self._into, LOADS)
+        where = inside(self._into, ROWS)
         if not exists(self._spark, where):
             return self._spark.createDataFrame([], schema)
         reader = self._spark.read.format("delta") if self._delta else self._spark.read.schema(schema)
